@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use culd::fatbin::writer::{self, Image, Target};
+use culd::fatbin::writer::{self, ImageTarget, InputImage};
 use culd::{Arch, Linked, Linker, Options, report};
 
 /// What the command line says.
@@ -57,8 +57,8 @@ fn pack(task: &Task) -> Result<(), Box<dyn Error>> {
             eprintln!("pack: {}: {warning}", arch.name);
         }
         describe(arch, &linked);
-        let target = Target { sm: arch.sm, variant: arch.variant };
-        images.push(Image::cubin(linked.into_image(), target)?);
+        let target = ImageTarget { sm: arch.sm, variant: arch.variant };
+        images.push(InputImage::cubin(linked.into_image(), target)?);
     }
     std::fs::write(&task.output, writer::write(&images)?)?;
     Ok(())
@@ -82,7 +82,7 @@ fn link_all(task: &Task) -> Vec<Result<Linked, culd::LinkError>> {
 
 fn describe(arch: &Arch, linked: &Linked) {
     let data = linked.report();
-    for (_, function, kernel) in data.images.iter().flat_map(report::Image::kernels) {
+    for (_, function, kernel) in data.images.iter().flat_map(report::ReportImage::kernels) {
         let registers = function.registers.total.unwrap_or_default();
         let (name, parameters) = (function.shown(), kernel.parameters.len());
         println!("{}: {name}: {registers} registers, {parameters} parameters", arch.name);

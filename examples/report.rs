@@ -11,7 +11,7 @@
 
 use std::error::Error;
 
-use culd::report::{Image, RemovedWhy};
+use culd::report::{RemovedWhy, ReportImage};
 use culd::{Linker, Options};
 
 /// Endings of inputs.
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn print_kernels(image: &Image) {
+fn print_kernels(image: &ReportImage) {
     for (_, function, kernel) in image.kernels() {
         let bank =
             |number| kernel.constants.iter().find(|bank| bank.0 == number).map(|bank| bank.1);

@@ -6,7 +6,7 @@
 //! line of it has a character that is not seen.
 #![allow(clippy::unwrap_used)]
 
-use culd_fatbin::writer::Target;
+use culd_fatbin::writer::ImageTarget;
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour};
 use culd_testkit::reference::compare;
 use culd_tests::world::copy_quickstart;
@@ -24,11 +24,11 @@ const NAME: &[u8] = b"caf\xe9\x1b[2J\n\xe2\x80\xae";
 const SHOWN: &str = "caf\\xe9\\x1b[2J\\n\\u{202e}";
 
 /// A folder with the objects.
-struct World(tempfile::TempDir);
+struct ObjectFolder(tempfile::TempDir);
 
-impl World {
+impl ObjectFolder {
     fn new() -> Self {
-        let world = World(tempfile::tempdir().unwrap());
+        let world = ObjectFolder(tempfile::tempdir().unwrap());
         copy_quickstart(world.0.path());
         world
     }
@@ -105,10 +105,10 @@ fn renamed(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
 
 #[test]
 fn inputs_and_outputs_of_every_kind() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let plain = world.plain();
     let cubin = world.read("smooth.cubin");
-    let target = Target::sm(90);
+    let target = ImageTarget::sm(90);
     let fatbin = pack::cubin_fatbin(&cubin, target).unwrap();
     let archive = pack::archive(&[("smooth.cubin", &cubin)], ArchiveFlavour::Gnu);
     for (ending, bytes) in [(".cubin", &cubin), (".fatbin", &fatbin), (".a", &archive)] {
@@ -124,7 +124,7 @@ fn inputs_and_outputs_of_every_kind() {
 
 #[test]
 fn members_of_thin_archives_and_their_folder() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let plain = world.plain();
     let folder = named("d", "");
     fs::create_dir(world.path(&folder)).unwrap();
@@ -149,7 +149,7 @@ fn members_of_thin_archives_and_their_folder() {
 
 #[test]
 fn libraries_and_options_files() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let archive =
         pack::archive(&[("smooth.cubin", &world.read("smooth.cubin"))], ArchiveFlavour::Gnu);
     let library = |folder: &OsStr, name: &[u8]| {
@@ -184,7 +184,7 @@ fn libraries_and_options_files() {
 
 #[test]
 fn files_beside_the_output() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let input = named("", ".cubin");
     fs::rename(world.path("smooth.cubin"), world.path(&input)).unwrap();
     let option = |name: &str| OsString::from_vec([name.as_bytes(), NAME].concat());
@@ -208,7 +208,7 @@ fn files_beside_the_output() {
 
 #[test]
 fn compilers_and_texts() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let plain = world.plain();
     let ptx = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry e() { ret; }\n";
     world.write(named("", ".ptx"), ptx);
@@ -231,7 +231,7 @@ fn compilers_and_texts() {
 
 #[test]
 fn messages_about_words_and_files() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let input = named("", ".cubin");
     let folder = named("no/such/", "");
     let shown = |begin: &str, end: &str| format!("{begin}{SHOWN}{end}");
@@ -263,7 +263,7 @@ fn messages_about_words_and_files() {
 
 #[test]
 fn messages_about_what_is_in_files() {
-    let world = World::new();
+    let world = ObjectFolder::new();
     let smooth = renamed(&world.read("smooth.cubin"), b"smooth", b"s\x1b[2Jh");
     let saxpy = world.read("saxpy.cubin");
     world.write("a.cubin", renamed(&saxpy, b"smooth", b"s\x1b[2Jh"));

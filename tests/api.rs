@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use culd::report::{RemovedWhy, Space};
+use culd::report::{RemovedWhy, ReportSpace};
 use culd::{Cause, InputError, InputKind, Linker, Options, Report, Severity};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_tests::{PROGRAM, case_options, command, link, root};
@@ -114,7 +114,7 @@ fn the_report_has_resources_places_and_what_was_left_out() {
         let own = image.variables.iter().filter(|variable| variable.space == space);
         own.map(|variable| variable.bytes).collect()
     };
-    assert_eq!((bytes(Space::Global), bytes(Space::Constant)), (vec![4], vec![4]));
+    assert_eq!((bytes(ReportSpace::Global), bytes(ReportSpace::Constant)), (vec![4], vec![4]));
     let mut end = 0;
     for &(offset, size) in &kernel.parameters {
         assert!(offset >= end && size > 0);
@@ -208,12 +208,12 @@ fn a_link_ends_before_the_phase_in_which_it_is_cancelled() {
 }
 
 /// Takes chunks until one begins at byte `until` or behind it.
-struct Full {
+struct FullOutput {
     until: u64,
     taken: std::sync::atomic::AtomicUsize,
 }
 
-impl culd_link::Output for Full {
+impl culd_link::Output for FullOutput {
     fn write_at(&self, offset: u64, _: &[u8]) -> std::io::Result<()> {
         self.taken.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         match offset < self.until {
@@ -239,7 +239,7 @@ fn what_is_behind_bytes_that_are_not_taken_is_not_made() {
         let session = culd_link::Session::with_threads(threads);
         let image = culd_link::prepare(&session, &inputs, &options).image.expect("an image");
         let write = |until| {
-            let full = Full { until, taken: Default::default() };
+            let full = FullOutput { until, taken: Default::default() };
             let error = image.write(&session, &full).err().map(|error| error.to_string());
             (full.taken.into_inner(), error)
         };

@@ -16,7 +16,7 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Has every kind of section, and records of all of them in its first file.
 const CASE: &str = "headers-and-order/every-section-90";
 
-type FileMap = Vec<(String, Vec<u8>)>;
+type NamedBytes = Vec<(String, Vec<u8>)>;
 
 /// What is damaged, how, and what the line says after the name of the file.
 type BadInput = (&'static str, fn(&mut Editor), &'static str);
@@ -189,19 +189,19 @@ const MERCURY_DAMAGES: &[BadInput] = &[
     ("frame past the end", |e| { e.inside(".nv.merc.debug_frame", (4, 8), 1 << 40); }, "section '.debug_frame', offset 0x0: an entry is not in the 64-bit form, or runs past the end"),
 ];
 
-fn good() -> FileMap {
+fn good() -> NamedBytes {
     inputs_of(CASE)
 }
 
-fn inputs_of(name: &str) -> FileMap {
+fn inputs_of(name: &str) -> NamedBytes {
     case::named(name).and_then(|case| case.inputs()).expect("the recorded case")
 }
 
-fn damaged(damage: fn(&mut Editor)) -> FileMap {
+fn damaged(damage: fn(&mut Editor)) -> NamedBytes {
     damaged_inputs(good(), damage)
 }
 
-fn damaged_inputs(mut inputs: FileMap, damage: fn(&mut Editor)) -> FileMap {
+fn damaged_inputs(mut inputs: NamedBytes, damage: fn(&mut Editor)) -> NamedBytes {
     let mut editor = Editor::new(&inputs[0].1);
     damage(&mut editor);
     inputs[0].1 = editor.bytes;
@@ -209,11 +209,11 @@ fn damaged_inputs(mut inputs: FileMap, damage: fn(&mut Editor)) -> FileMap {
 }
 
 /// The one line of a refused link; what is wrong when it is not that.
-fn refused(inputs: &FileMap) -> Result<String, String> {
+fn refused(inputs: &NamedBytes) -> Result<String, String> {
     refused_for("sm_90", inputs)
 }
 
-fn refused_for(arch: &str, inputs: &FileMap) -> Result<String, String> {
+fn refused_for(arch: &str, inputs: &NamedBytes) -> Result<String, String> {
     let options = link_options(&[format!("-arch={arch}")]).expect("options");
     let outcome = link(&options, inputs, 1).expect("threads");
     let lines = lines(&outcome);

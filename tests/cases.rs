@@ -135,7 +135,7 @@ fn compared(case: &Case, expected: &[u8], actual: &[u8], known: &[KnownDiff]) ->
 fn difference(expected: &[u8], actual: &[u8]) -> Result<DiffReport> {
     let expected = View::parse(expected).context("the expected output")?;
     let actual = View::parse(actual).context("our output")?;
-    Ok(diff::compare(&expected, &actual, diff::Options { tool: false }))
+    Ok(diff::compare(&expected, &actual, diff::DiffOptions { tool: false }))
 }
 
 /// A tolerated difference must exist.

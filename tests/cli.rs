@@ -11,8 +11,8 @@ use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::fixtures::recipe::Recipes;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::{Oracle, Release};
-use culd_tests::transcript::{Expected, Transcript, TranscriptRun, matches, words};
-use culd_tests::{Finished, finish, root, run_trials};
+use culd_tests::transcript::{ExpectedRun, Transcript, TranscriptRun, matches, words};
+use culd_tests::{FinishedCommand, finish, root, run_trials};
 use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ struct CommandUnderTest {
 /// A finished run.
 struct FinishedRun {
     dir: TempDir,
-    finished: Finished,
+    finished: FinishedCommand,
     before: Snapshot,
     after: Snapshot,
 }
@@ -209,8 +209,8 @@ fn came(
     program: &CommandUnderTest,
     run: &TranscriptRun,
     done: &FinishedRun,
-    expected: &Expected,
-) -> Result<Expected> {
+    expected: &ExpectedRun,
+) -> Result<ExpectedRun> {
     let mut stderr: Vec<String> = done.finished.stderr.lines().map(str::to_owned).collect();
     if program.name == "nvlink" {
         stderr = case::stack_warnings_once(stderr);
@@ -223,7 +223,7 @@ fn came(
     for name in expected.writes.keys() {
         writes.insert(name.clone(), String::from_utf8_lossy(&bytes(done, name)?).into_owned());
     }
-    Ok(Expected {
+    Ok(ExpectedRun {
         status: done.finished.status,
         stderr,
         stdout: done.finished.stdout.lines().map(str::to_owned).collect(),
@@ -237,8 +237,8 @@ fn shown(
     program: &CommandUnderTest,
     run: &TranscriptRun,
     done: &FinishedRun,
-    mut expected: Expected,
-) -> Result<Expected> {
+    mut expected: ExpectedRun,
+) -> Result<ExpectedRun> {
     let called = run.called.as_deref().unwrap_or(program.name);
     let called = called.rsplit('/').next().unwrap_or_default();
     let place = done.dir.path().join(&run.dir).canonicalize()?;

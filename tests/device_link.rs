@@ -8,7 +8,7 @@
 
 use culd_fatbin::container::containers;
 use culd_fatbin::host::{HostObject, ModuleIds};
-use culd_fatbin::writer::{Image, Target};
+use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::pack::{self, HostParts};
 use std::ffi::OsStr;
 use std::fs;
@@ -24,7 +24,7 @@ fn world() -> tempfile::TempDir {
     let world = tempfile::tempdir().unwrap();
     for (name, id) in [("saxpy", "_1_saxpy_cu"), ("smooth", "_2_smooth_cu")] {
         let path = format!("{}/../testdata/quickstart/{name}.cubin", env!("CARGO_MANIFEST_DIR"));
-        let image = Image::cubin(fs::read(path).unwrap(), Target::sm(90)).unwrap();
+        let image = InputImage::cubin(fs::read(path).unwrap(), ImageTarget::sm(90)).unwrap();
         let object = pack::host_object(&HostParts {
             fatbins: vec![pack::fatbin(&[image]).unwrap()],
             module_ids: vec![id.to_owned()],
@@ -58,7 +58,7 @@ fn images(object: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let host = HostObject::parse(object).unwrap().unwrap();
     let data = host.whole_programs.iter().chain(&host.fatbins).next().unwrap().data;
     let entries = containers(data).flat_map(|container| container.unwrap().entries());
-    let entry = |entry: Result<culd_fatbin::container::Entry<'_>, _>| {
+    let entry = |entry: Result<culd_fatbin::container::FatbinEntry<'_>, _>| {
         let entry = entry.unwrap();
         (entry.sm(), entry.data(1 << 24).unwrap().into_owned())
     };

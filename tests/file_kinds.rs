@@ -69,7 +69,7 @@ const KINDS: &[FileKind] = &[
 
 /// What a link comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Comes {
+enum ExpectedLink {
     /// It links, and says nothing.
     To,
     /// It links, and says this.
@@ -104,11 +104,11 @@ fn make(kind: FileKind, path: &Path, bytes: &[u8]) {
     }
 }
 
-struct World(tempfile::TempDir);
+struct KindFolder(tempfile::TempDir);
 
-impl World {
+impl KindFolder {
     fn new() -> Self {
-        let world = World(tempfile::tempdir().unwrap());
+        let world = KindFolder(tempfile::tempdir().unwrap());
         copy_quickstart(world.0.path());
         world
     }
@@ -118,7 +118,7 @@ impl World {
     }
 
     /// Links, and holds what comes of it against `expected`.
-    fn check(&self, line: &str, what: &dyn std::fmt::Debug, expected: &Comes) {
+    fn check(&self, line: &str, what: &dyn std::fmt::Debug, expected: &ExpectedLink) {
         let mut command = Command::new("sh");
         let script = format!("ulimit -v {ADDRESSES}; exec \"$0\" \"$@\"");
         command.args(["-c", &script, CULD, "-arch=sm_90", "-o", "out"]).args(line.split(' '));
@@ -126,9 +126,11 @@ impl World {
         let said = run.stderr_text();
         let links = run.status == Status::Exit(0);
         match expected {
-            Comes::To => assert!(links && said.is_empty(), "{what:?}: {said}"),
-            Comes::ToWith(message) => assert!(links && said.contains(message), "{what:?}: {said}"),
-            Comes::Not(message) => {
+            ExpectedLink::To => assert!(links && said.is_empty(), "{what:?}: {said}"),
+            ExpectedLink::ToWith(message) => {
+                assert!(links && said.contains(message), "{what:?}: {said}")
+            }
+            ExpectedLink::Not(message) => {
                 assert!(
                     run.status == Status::Exit(1) && said.contains(message),
                     "{what:?}: {said}"
@@ -142,10 +144,10 @@ impl World {
 /// Links `line` with a file of each kind at `path`, which ought to be `bytes`; nothing where nobody
 /// knows how it ends.
 fn every_kind(
-    world: impl Fn() -> World,
+    world: impl Fn() -> KindFolder,
     line: &str,
     (path, bytes): (&str, &[u8]),
-    comes: impl Fn(FileKind) -> Option<Comes>,
+    comes: impl Fn(FileKind) -> Option<ExpectedLink>,
 ) {
     for &kind in KINDS {
         let Some(expected) = comes(kind) else { continue };
@@ -156,11 +158,13 @@ fn every_kind(
 }
 
 /// What is no file is told alike everywhere.
-fn no_file(kind: FileKind) -> Option<Comes> {
+fn no_file(kind: FileKind) -> Option<ExpectedLink> {
     match kind {
-        FileKind::Nothing | FileKind::Dangling => Some(Comes::Not("No such file or directory")),
-        FileKind::Circle => Some(Comes::Not("Too many levels of symbolic links")),
-        FileKind::Folder => Some(Comes::Not("irectory")),
+        FileKind::Nothing | FileKind::Dangling => {
+            Some(ExpectedLink::Not("No such file or directory"))
+        }
+        FileKind::Circle => Some(ExpectedLink::Not("Too many levels of symbolic links")),
+        FileKind::Folder => Some(ExpectedLink::Not("irectory")),
         _ => None,
     }
 }
@@ -171,11 +175,11 @@ fn saxpy() -> Vec<u8> {
 
 #[test]
 fn inputs_of_the_command_line() {
-    every_kind(World::new, "smooth.cubin x.cubin", ("x.cubin", &saxpy()), |kind| match kind {
-        FileKind::Regular | FileKind::Linked | FileKind::Pipe => Some(Comes::To),
-        FileKind::Null => Some(Comes::ToWith("is empty and was ignored")),
-        FileKind::Socket => Some(Comes::Not("No such device or address")),
-        FileKind::Zero | FileKind::Made => Some(Comes::Not("x.cubin'")),
+    every_kind(KindFolder::new, "smooth.cubin x.cubin", ("x.cubin", &saxpy()), |kind| match kind {
+        FileKind::Regular | FileKind::Linked | FileKind::Pipe => Some(ExpectedLink::To),
+        FileKind::Null => Some(ExpectedLink::ToWith("is empty and was ignored")),
+        FileKind::Socket => Some(ExpectedLink::Not("No such device or address")),
+        FileKind::Zero | FileKind::Made => Some(ExpectedLink::Not("x.cubin'")),
         // Somebody may still write to it.
         FileKind::Silent => None,
         _ => no_file(kind),
@@ -185,17 +189,21 @@ fn inputs_of_the_command_line() {
 #[test]
 fn members_of_thin_archives() {
     let comes = |kind| match kind {
-        FileKind::Regular | FileKind::Linked => Some(Comes::To),
-        FileKind::Made => Some(Comes::ToWith("is empty and was ignored")),
-        FileKind::Silent | FileKind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
-        FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-        FileKind::Zero | FileKind::Null => Some(Comes::Not("it is a device, no regular file")),
+        FileKind::Regular | FileKind::Linked => Some(ExpectedLink::To),
+        FileKind::Made => Some(ExpectedLink::ToWith("is empty and was ignored")),
+        FileKind::Silent | FileKind::Pipe => {
+            Some(ExpectedLink::Not("it is a pipe, no regular file"))
+        }
+        FileKind::Socket => Some(ExpectedLink::Not("it is a socket, no regular file")),
+        FileKind::Zero | FileKind::Null => {
+            Some(ExpectedLink::Not("it is a device, no regular file"))
+        }
         _ => no_file(kind),
     };
     let archive =
         |member: &str, bytes: &[u8]| pack::archive(&[(member, bytes)], ArchiveFlavour::Thin);
     let world = || {
-        let world = World::new();
+        let world = KindFolder::new();
         fs::write(world.path("lib.a"), archive("x", &saxpy())).unwrap();
         world
     };
@@ -204,29 +212,34 @@ fn members_of_thin_archives() {
     every_kind(world, "smooth.cubin lib.a", ("x", &inner), comes);
     every_kind(world, "smooth.cubin -L . -l b", ("x", &saxpy()), |kind| {
         matches!(kind, FileKind::Silent | FileKind::Zero)
-            .then_some(Comes::ToWith("Library 'b' was"))
+            .then_some(ExpectedLink::ToWith("Library 'b' was"))
     });
 }
 
 #[test]
 fn libraries() {
     let archive = pack::archive(&[("saxpy.cubin", &saxpy())], ArchiveFlavour::Gnu);
-    every_kind(World::new, "smooth.cubin -L . -l x", ("libx.a", &archive), |kind| match kind {
-        FileKind::Regular | FileKind::Linked => Some(Comes::To),
-        FileKind::Made => Some(Comes::ToWith("Skipping incompatible './libx.a'")),
-        _ => Some(Comes::ToWith("Library 'x' was ignored")),
-    });
+    every_kind(
+        KindFolder::new,
+        "smooth.cubin -L . -l x",
+        ("libx.a", &archive),
+        |kind| match kind {
+            FileKind::Regular | FileKind::Linked => Some(ExpectedLink::To),
+            FileKind::Made => Some(ExpectedLink::ToWith("Skipping incompatible './libx.a'")),
+            _ => Some(ExpectedLink::ToWith("Library 'x' was ignored")),
+        },
+    );
 }
 
 #[test]
 fn options_files_of_the_command_line() {
     for line in ["saxpy.cubin smooth.cubin @x", "saxpy.cubin smooth.cubin -optf x"] {
-        every_kind(World::new, line, ("x", b"--no-notes"), |kind| match kind {
+        every_kind(KindFolder::new, line, ("x", b"--no-notes"), |kind| match kind {
             FileKind::Regular | FileKind::Linked | FileKind::Pipe | FileKind::Null => {
-                Some(Comes::To)
+                Some(ExpectedLink::To)
             }
-            FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-            FileKind::Zero => Some(Comes::Not("it is a device, no regular file")),
+            FileKind::Socket => Some(ExpectedLink::Not("it is a socket, no regular file")),
+            FileKind::Zero => Some(ExpectedLink::Not("it is a device, no regular file")),
             FileKind::Silent | FileKind::Made => None,
             _ => no_file(kind),
         });
@@ -236,15 +249,19 @@ fn options_files_of_the_command_line() {
 #[test]
 fn options_files_of_options_files() {
     let world = || {
-        let world = World::new();
+        let world = KindFolder::new();
         fs::write(world.path("f"), "-optf x").unwrap();
         world
     };
     every_kind(world, "saxpy.cubin smooth.cubin @f", ("x", b"--no-notes"), |kind| match kind {
-        FileKind::Regular | FileKind::Linked => Some(Comes::To),
-        FileKind::Silent | FileKind::Pipe => Some(Comes::Not("it is a pipe, no regular file")),
-        FileKind::Socket => Some(Comes::Not("it is a socket, no regular file")),
-        FileKind::Zero | FileKind::Null => Some(Comes::Not("it is a device, no regular file")),
+        FileKind::Regular | FileKind::Linked => Some(ExpectedLink::To),
+        FileKind::Silent | FileKind::Pipe => {
+            Some(ExpectedLink::Not("it is a pipe, no regular file"))
+        }
+        FileKind::Socket => Some(ExpectedLink::Not("it is a socket, no regular file")),
+        FileKind::Zero | FileKind::Null => {
+            Some(ExpectedLink::Not("it is a device, no regular file"))
+        }
         FileKind::Made => None,
         _ => no_file(kind),
     });
@@ -252,19 +269,16 @@ fn options_files_of_options_files() {
 
 #[test]
 fn index_files() {
-    every_kind(
-        World::new,
-        "saxpy.cubin smooth.cubin -uidx x",
-        ("x", b"words"),
-        |kind| match kind {
+    every_kind(KindFolder::new, "saxpy.cubin smooth.cubin -uidx x", ("x", b"words"), |kind| {
+        match kind {
             FileKind::Regular | FileKind::Linked | FileKind::Pipe | FileKind::Made => {
-                Some(Comes::Not("uidx input"))
+                Some(ExpectedLink::Not("uidx input"))
             }
-            FileKind::Socket => Some(Comes::Not("No such device or address")),
-            FileKind::Null => Some(Comes::Not("it is empty")),
-            FileKind::Zero => Some(Comes::Not("input file 'x'")),
+            FileKind::Socket => Some(ExpectedLink::Not("No such device or address")),
+            FileKind::Null => Some(ExpectedLink::Not("it is empty")),
+            FileKind::Zero => Some(ExpectedLink::Not("input file 'x'")),
             FileKind::Silent => None,
             _ => no_file(kind),
-        },
-    );
+        }
+    });
 }

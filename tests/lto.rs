@@ -15,7 +15,7 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
 /// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin`
 /// of a whole program.
-struct World {
+struct LtoFolder {
     folder: tempfile::TempDir,
     /// Programs are written and started: another thread that starts one meanwhile would hold them
     /// open.
@@ -24,10 +24,10 @@ struct World {
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl World {
+impl LtoFolder {
     fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let world = World { folder: tempfile::tempdir().unwrap(), _alone: alone };
+        let world = LtoFolder { folder: tempfile::tempdir().unwrap(), _alone: alone };
         fs::copy(CULD, world.path("culd")).unwrap();
         fs::write(world.path("a.ltoir"), [b'L'; 64]).unwrap();
         fs::write(world.path("b.ltoir"), [b'M'; 64]).unwrap();
@@ -123,7 +123,7 @@ fn exists(path: &Path) -> bool {
 
 #[test]
 fn without_a_compiler_the_error_says_what_is_missing() {
-    let world = World::new();
+    let world = LtoFolder::new();
     let done = world.run("a.ltoir -o out");
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(
@@ -144,7 +144,7 @@ fn without_a_compiler_the_error_says_what_is_missing() {
 
 #[test]
 fn nothing_but_lto_ir_becomes_the_whole_program() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     let done = world.run("a.ltoir b.ltoir -o out");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
@@ -164,7 +164,7 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
 
 #[test]
 fn options_of_the_compilation_reach_both_compilers() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     let options = "-Ofc=mid -split-compile 3 -split-compile-extended 2 -device-stack-protector true \
                    -Xptxas -v -maxrregcount 40";
@@ -193,7 +193,7 @@ fn options_of_the_compilation_reach_both_compilers() {
 
 #[test]
 fn words_for_the_compilers_are_split_as_nvlink_does() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     let words = ["-Xptxas", "-O3 -v ", "-Xptxas", "a\tb\\c", "-Xnvvm", " -ftz=1 -fma\\ d\te"];
     let done = world.run_words(words.into_iter().chain(["a.ltoir", "b.ltoir", "-o", "out"]));
@@ -205,7 +205,7 @@ fn words_for_the_compilers_are_split_as_nvlink_does() {
 
 #[test]
 fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     world.run("-kernels-used=k,m a.ltoir b.ltoir -o out");
     let words = world.words();
@@ -223,7 +223,7 @@ fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
 
 #[test]
 fn messages_of_the_compiler_are_reported_as_by_nvlink() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler_and("printf 'opt: no such option\\n'; echo 'raw line' >&2");
     let done = world.run("a.ltoir b.ltoir -o out");
     let expected = "raw line\nculd info    : opt: no such option\n\n";
@@ -247,7 +247,7 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
 
 #[test]
 fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
     let done = world.run("a.ltoir -o out");
@@ -261,7 +261,7 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
 
 #[test]
 fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     for toolkit in ["toolkit/bin", "other/bin"] {
         fs::create_dir_all(world.path(toolkit)).unwrap();
@@ -292,7 +292,7 @@ fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
 
 #[test]
 fn other_code_is_linked_with_it() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     // The function and variable that saxpy needs are in what is made of LTO-IR.
     let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
@@ -320,7 +320,7 @@ fn other_code_is_linked_with_it() {
 
 #[test]
 fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     // An object without the function that saxpy needs.
     let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
@@ -342,7 +342,7 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
 /// Without them functions that only other code uses would be missing.
 #[test]
 fn names_that_cannot_be_had_end_the_link() {
-    let world = World::new();
+    let world = LtoFolder::new();
     for (more, why) in [
         ("[ $kind = object ] && kill -9 $$; true", "it does not say why"),
         ("[ $kind = object ] && cp ptxas $out; true", "libnvJitLink made no object of LTO-IR"),
@@ -360,7 +360,7 @@ fn names_that_cannot_be_had_end_the_link() {
 fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
     const VERSION: &str = "[ \"$1\" = --version ] && { echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; \
                            echo 'Cuda compilation tools, release 13.1, V13.1.9'; exit 0; }";
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     let ptxas = world.path("ptxas").display().to_string();
     let cases = [
@@ -416,7 +416,7 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
 
 #[test]
 fn a_backslash_at_the_end_of_a_value_for_the_compiler_is_an_error() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     let words = ["-Xnvvm", "-ftz=1\\", "saxpy.cubin", "a.ltoir", "b.ltoir", "-o", "out"];
     let done = world.run_words(words.into_iter());
@@ -429,7 +429,7 @@ fn a_backslash_at_the_end_of_a_value_for_the_compiler_is_an_error() {
 
 #[test]
 fn a_compiler_that_refuses_ends_the_link() {
-    let world = World::new();
+    let world = LtoFolder::new();
     world.compiler();
     world.script("ptxas", "echo 'ptxas ptx, line 3; error   : no' >&2; exit 1");
     let done = world.run("a.ltoir b.ltoir -o out");

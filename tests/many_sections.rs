@@ -7,7 +7,7 @@
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};
 use culd_testkit::fixtures::many::{ObjectForm, object};
-use culd_testkit::reference::readers::{self, Placed};
+use culd_testkit::reference::readers::{self, FunctionPlace};
 use culd_tests::{lines, link, link_options};
 use std::collections::HashMap;
 
@@ -43,7 +43,9 @@ fn places(image: &[u8]) -> HashMap<String, String> {
 /// The same as goblin sees it.
 fn independent(image: &[u8]) -> HashMap<String, String> {
     let placed = readers::functions(image).expect("an ELF file").into_iter();
-    placed.map(|Placed { function, section }| (function, section.expect("a section"))).collect()
+    placed
+        .map(|FunctionPlace { function, section }| (function, section.expect("a section")))
+        .collect()
 }
 
 fn check_places(image: &[u8], functions: usize, what: &str) {

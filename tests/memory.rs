@@ -5,9 +5,9 @@
 //! the process, as the kernel tells it.
 #![allow(clippy::unwrap_used)]
 
-use culd_fatbin::host::Reference;
+use culd_fatbin::host::HostReference;
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
-use culd_tests::crafted::Object;
+use culd_tests::crafted::CraftedObject;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
@@ -58,7 +58,7 @@ fn measure(family: &MemoryCase, more: &[&str]) -> (u64, u64, u64) {
 }
 
 fn functions_at_one_place() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..300_000 {
         let _ = writeln!(object.globals, "  global func f{n} in=.text.k size=0x10");
     }
@@ -66,7 +66,7 @@ fn functions_at_one_place() -> MemoryCase {
 }
 
 fn variables(binding: &'static str) -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..300_000 {
         object.variable(binding, &format!("v{n}"), 0);
     }
@@ -75,7 +75,7 @@ fn variables(binding: &'static str) -> MemoryCase {
 }
 
 fn undefined_names() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..300_000 {
         let _ = writeln!(object.globals, "  global notype u{n}");
     }
@@ -83,7 +83,7 @@ fn undefined_names() -> MemoryCase {
 }
 
 fn used_undefined_names() -> MemoryCase {
-    let mut object = Object { code: 16 * 100_001, ..Object::default() };
+    let mut object = CraftedObject { code: 16 * 100_001, ..CraftedObject::default() };
     for n in 0..100_000 {
         let _ = writeln!(object.globals, "  global cuda_object u{n}");
         let _ = writeln!(object.records, "  {:#x} R_CUDA_ABS32_LO_32 u{n}", 16 * n);
@@ -92,7 +92,7 @@ fn used_undefined_names() -> MemoryCase {
 }
 
 fn functions() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..30_000 {
         object.function("global", &format!("f{n}"));
     }
@@ -100,8 +100,10 @@ fn functions() -> MemoryCase {
 }
 
 fn records() -> MemoryCase {
-    let mut object =
-        Object { records: "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(500_000), ..Object::default() };
+    let mut object = CraftedObject {
+        records: "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(500_000),
+        ..CraftedObject::default()
+    };
     object.variable("global", "v", 0);
     object.data(4);
     family("records", object.bytes())
@@ -112,14 +114,14 @@ fn kept_records() -> MemoryCase {
 }
 
 fn calls() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     object.function("global", "f");
     object.calls = "  k f\n".repeat(1_000_000);
     family("calls", object.bytes())
 }
 
 fn sections() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..60_000 {
         let _ = writeln!(object.sections, "section .debug_{n} progbits");
     }
@@ -128,20 +130,20 @@ fn sections() -> MemoryCase {
 
 fn attributes() -> MemoryCase {
     let attributes = "  REGCOUNT words k 24\n".repeat(500_000);
-    let object = Object { attributes, ..Object::default() };
+    let object = CraftedObject { attributes, ..CraftedObject::default() };
     family("attributes", object.bytes())
 }
 
 fn empty_members() -> MemoryCase {
     let members = vec![("m.o", &b""[..]); 300_000];
-    let mut files = family("empty members", Object::default().bytes()).files;
+    let mut files = family("empty members", CraftedObject::default().bytes()).files;
     files.push(("all.a", pack::archive(&members, ArchiveFlavour::Gnu)));
     MemoryCase { name: "empty members", files, words: vec!["a.cubin", "all.a", "-w"], status: 0 }
 }
 
-fn host_names(kind: Reference, name: &'static str) -> MemoryCase {
-    let target = culd_fatbin::writer::Target::sm(80);
-    let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
+fn host_names(kind: HostReference, name: &'static str) -> MemoryCase {
+    let target = culd_fatbin::writer::ImageTarget::sm(80);
+    let fatbin = pack::cubin_fatbin(&CraftedObject::default().bytes(), target).unwrap();
     let mut names = vec!["k".to_owned()];
     names.extend((0..3_000_000).map(|_| "a".to_owned()));
     let references = vec![(kind, names)];
@@ -151,8 +153,8 @@ fn host_names(kind: Reference, name: &'static str) -> MemoryCase {
 }
 
 fn module_ids() -> MemoryCase {
-    let target = culd_fatbin::writer::Target::sm(80);
-    let fatbin = pack::cubin_fatbin(&Object::default().bytes(), target).unwrap();
+    let target = culd_fatbin::writer::ImageTarget::sm(80);
+    let fatbin = pack::cubin_fatbin(&CraftedObject::default().bytes(), target).unwrap();
     let module_ids = vec!["a".to_owned(); 1_000_000];
     let parts = HostParts { fatbins: vec![fatbin], module_ids, ..HostParts::default() };
     let files = vec![("a.o", pack::host_object(&parts).unwrap())];
@@ -161,17 +163,18 @@ fn module_ids() -> MemoryCase {
 }
 
 fn images_for_others() -> MemoryCase {
-    let target = culd_fatbin::writer::Target::sm(90);
+    let target = culd_fatbin::writer::ImageTarget::sm(90);
     let text = ".version 8.0\n.target sm_90\n.address_size 64\n";
-    let image = pack::fatbin(&[culd_fatbin::writer::Image::ptx(text, target).unwrap()]).unwrap();
-    let mut files = family("", Object::default().bytes()).files;
+    let image =
+        pack::fatbin(&[culd_fatbin::writer::InputImage::ptx(text, target).unwrap()]).unwrap();
+    let mut files = family("", CraftedObject::default().bytes()).files;
     files.push(("b.fatbin", image.repeat(100_000)));
     MemoryCase { name: "images for others", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
 }
 
 fn empty_containers() -> MemoryCase {
     let container = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let mut files = family("", Object::default().bytes()).files;
+    let mut files = family("", CraftedObject::default().bytes()).files;
     files.push(("b.fatbin", container.repeat(300_000)));
     MemoryCase { name: "empty containers", files, words: vec!["a.cubin", "b.fatbin"], status: 0 }
 }
@@ -220,7 +223,7 @@ fn words_of_options_files() -> MemoryCase {
 }
 
 fn doubles() -> MemoryCase {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..100_000 {
         object.variable("global", &format!("v{n}"), 0);
     }
@@ -244,8 +247,8 @@ fn families() -> Vec<MemoryCase> {
         sections(),
         attributes(),
         empty_members(),
-        host_names(Reference::Kernel, "names of kernels"),
-        host_names(Reference::Variable, "names of variables"),
+        host_names(HostReference::Kernel, "names of kernels"),
+        host_names(HostReference::Variable, "names of variables"),
         module_ids(),
         images_for_others(),
         empty_containers(),

@@ -192,11 +192,11 @@ fn long_path(world: &Path, name: &str, length: usize) -> String {
     detour.repeat(detours) + &"/".repeat(rest) + name
 }
 
-type Make = fn(&Path) -> OutputPlace;
+type MakePlace = fn(&Path) -> OutputPlace;
 
 /// Places by name.
 #[rustfmt::skip]
-const PLACES: &[(&str, Make)] = &[
+const PLACES: &[(&str, MakePlace)] = &[
     ("a new file", |world| OutputPlace::file(world, "new", OutputFate::Arrives)),
     ("a file", |world| {
         write_old(&world.join("old"));
@@ -404,7 +404,7 @@ fn usual(named: OutputOption) -> Vec<u8> {
 }
 
 /// Links to one place.
-fn check(named: OutputOption, usual: &[u8], name: &str, make: Make) {
+fn check(named: OutputOption, usual: &[u8], name: &str, make: MakePlace) {
     let world = world();
     // So that it is no new name.
     write_old(&world.path().join("out.cubin"));

@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result};
 use culd_link::{Input, LinkOptions, Session};
-use culd_testkit::probe::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
+use culd_testkit::probe::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker};
 use culd_testkit::probe::fate::RecordFate;
 use culd_testkit::probe::judge;
 use culd_testkit::probe::known::KnownDifferences;
@@ -86,7 +86,7 @@ fn wrong(answers: &Answers, library: &LibraryLinker) -> Result<Vec<String>> {
     let batch = Batch { kinds: groups.concat(), ..batch.clone() };
     let mut expected = answers.fates.clone();
     expected.retain(|kind, _| batch.kinds.contains(kind));
-    let unequal = judge::unequal(&batch, &expected, library, &mut Guesses::new())?;
+    let unequal = judge::unequal(&batch, &expected, library, &mut EndingTypes::new())?;
     if unequal.is_empty() {
         wrong.push("outputs differ elsewhere: see cargo xtask probe".to_owned());
     }
@@ -133,7 +133,7 @@ fn what_was_equal_is_equal() -> Result<()> {
 fn every_cell_is_linked_or_refused() -> Result<()> {
     for sm in series::RECORDED {
         let library = LibraryLinker::new(sm)?;
-        let mut guesses = Guesses::new();
+        let mut guesses = EndingTypes::new();
         let (mut linked, mut refused) = (0, 0);
         for batch in series::batches(sm).iter().step_by(SAMPLE) {
             let fates = batch.fates(&library, &mut guesses)?;

@@ -24,7 +24,7 @@ const PATHS: &[Option<&str>] =
 
 /// A folder that is no working folder, with culd in it, and one that is, with a program of each
 /// name.
-struct World {
+struct SearchFolders {
     folder: tempfile::TempDir,
     /// Programs are written and started: another thread that starts one meanwhile would hold them
     /// open.
@@ -33,10 +33,10 @@ struct World {
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-impl World {
+impl SearchFolders {
     fn new() -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let world = World { folder: tempfile::tempdir().unwrap(), _alone: alone };
+        let world = SearchFolders { folder: tempfile::tempdir().unwrap(), _alone: alone };
         for folder in ["own", "here/bin", "here/lib", "named/bin"] {
             fs::create_dir_all(world.path(folder)).unwrap();
         }
@@ -95,7 +95,7 @@ const LINKS: &[&[&str]] = &[
 
 #[test]
 fn nothing_of_the_working_folder_runs_by_its_name() {
-    let world = World::new();
+    let world = SearchFolders::new();
     for &path in PATHS {
         for &words in LINKS {
             let output = world.run(path, words);
@@ -112,7 +112,7 @@ fn nothing_of_the_working_folder_runs_by_its_name() {
 
 #[test]
 fn what_is_named_runs() {
-    let world = World::new();
+    let world = SearchFolders::new();
     for name in NAMES {
         world.script(&format!("named/bin/{name}"));
     }

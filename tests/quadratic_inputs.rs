@@ -8,9 +8,9 @@
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::raw::{SectionHeader, SymbolEntry, Tables};
-use culd_fatbin::host::Reference;
+use culd_fatbin::host::HostReference;
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
-use culd_tests::crafted::{CODE, Object, assemble};
+use culd_tests::crafted::{CODE, CraftedObject, assemble};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,11 +22,11 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Seconds of processor time: a good link of these takes a few, without optimisation.
 const SECONDS: u32 = 30;
 /// A folder, and how a link in it ends.
-struct World(tempfile::TempDir);
+struct InputFolder(tempfile::TempDir);
 
-impl World {
+impl InputFolder {
     fn new() -> Self {
-        World(tempfile::tempdir().expect("a folder"))
+        InputFolder(tempfile::tempdir().expect("a folder"))
     }
 
     fn path(&self) -> &Path {
@@ -79,7 +79,7 @@ fn starting<'l>(lines: &'l [String], start: &str) -> Vec<&'l String> {
 /// at the end.
 #[test]
 fn names_that_are_alike() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     let pad = "a".repeat(40);
     for n in 0..200_000 {
         let name = match n % 3 {
@@ -90,7 +90,7 @@ fn names_that_are_alike() {
         object.variable("global", &format!("v{name}"), 4 * n);
     }
     object.data(4 * 200_000);
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -103,14 +103,14 @@ fn names_that_are_alike() {
 fn names_made_of_blocks_that_hash_alike() {
     // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. ELF's and sums of
     // letters fall to swaps.
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     let blocks = ["Ez", "FY"];
     for n in 0..131_072usize {
         let name: String = (0..17).map(|bit| blocks[n >> bit & 1]).collect();
         object.variable("global", &name, 4 * n);
     }
     object.data(4 * 131_072);
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
 }
@@ -118,13 +118,13 @@ fn names_made_of_blocks_that_hash_alike() {
 /// 300,000 local variables of one name, in one file and in two.
 #[test]
 fn locals_of_one_name() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..300_000 {
         let name = if n == 0 { "v".to_owned() } else { format!("v@{}", n + 1) };
         object.variable("local", &name, 4 * n);
     }
     object.data(4 * 300_000);
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -133,14 +133,14 @@ fn locals_of_one_name() {
 /// 30,000 local functions of one name that the kernel calls.
 #[test]
 fn local_functions_of_one_name() {
-    let mut object = Object { code: 16 * 30_001, ..Object::default() };
+    let mut object = CraftedObject { code: 16 * 30_001, ..CraftedObject::default() };
     for n in 0..30_000 {
         let name = if n == 0 { "f".to_owned() } else { format!("f@{}", n + 1) };
         object.function("local", &name);
         let _ = writeln!(object.calls, "  k {name}");
         let _ = writeln!(object.records, "  {:#x} R_CUDA_ABS32_LO_32 {name}", 16 * n);
     }
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -149,7 +149,7 @@ fn local_functions_of_one_name() {
 /// 50,000 members of one name in an archive, all with weak copies of the same function and kernel.
 #[test]
 fn members_of_one_name_and_weak_copies() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     object.function("weak", "f");
     object.variable("weak", "v", 0);
     object.data(4);
@@ -161,7 +161,7 @@ fn members_of_one_name_and_weak_copies() {
     bytes[table + 24 * kernel + 4] |= 0x20;
     bytes[table + 24 * kernel + 4] &= 0x2f;
     let members: Vec<(&str, &[u8])> = vec![("m.o", &bytes); 50_000];
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("all.a", &pack::archive(&members, ArchiveFlavour::Gnu));
     world.links(&["all.a"]);
     // The same file 50,000 times.
@@ -174,8 +174,8 @@ fn members_of_one_name_and_weak_copies() {
 /// archive.
 #[test]
 fn members_that_are_ignored() {
-    let world = World::new();
-    world.add("a.cubin", &Object::default().bytes());
+    let world = InputFolder::new();
+    world.add("a.cubin", &CraftedObject::default().bytes());
     for (content, why) in [(&b""[..], "is empty"), (b"words", "it is no object")] {
         let members = vec![("m.txt", content); 300_000];
         world.add("all.a", &pack::archive(&members, ArchiveFlavour::Gnu));
@@ -195,10 +195,10 @@ fn members_that_are_ignored() {
 #[test]
 fn records_about_one_place() {
     let records = "  0x0 R_CUDA_ABS32_LO_32 v\n".repeat(1_000_000);
-    let mut object = Object { records, ..Object::default() };
+    let mut object = CraftedObject { records, ..CraftedObject::default() };
     object.variable("global", "v", 0);
     object.data(4);
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     for words in [&["a.cubin"][..], &["-r", "a.cubin"], &["--preserve-relocs", "a.cubin"]] {
         world.links(words);
@@ -219,11 +219,11 @@ fn records_of_two_kinds_in_turn() {
         "section .debug_loc progbits\n  0x0 zero {size:#x}\nsection .rel.debug_loc rel flags=info align=8 info=.debug_loc\n{records}"
     );
     let locals = "  local section .debug_loc\n".to_owned();
-    let object = Object { locals, sections, ..Object::default() };
+    let object = CraftedObject { locals, sections, ..CraftedObject::default() };
     let text = object.text();
     let second = text.replace(".text.k", ".text.z").replace(" k ", " z ").replace(" k\n", " z\n");
     let second = second.replace("symbol=k", "symbol=z");
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &assemble(&text));
     world.add("b.cubin", &assemble(&second));
     for words in [&["a.cubin", "b.cubin"][..], &["-g", "a.cubin", "b.cubin"]] {
@@ -234,13 +234,13 @@ fn records_of_two_kinds_in_turn() {
 /// 100,000 aliases of one function, all of them called.
 #[test]
 fn aliases_of_one_function() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     object.function("global", "f");
     for n in 0..100_000 {
         let _ = writeln!(object.globals, "  global func a{n} in=.text.f");
         let _ = writeln!(object.calls, "  k a{n}\n  a{n} f");
     }
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -249,10 +249,10 @@ fn aliases_of_one_function() {
 /// A million times the same call.
 #[test]
 fn calls_that_are_listed_again_and_again() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     object.function("global", "f");
     object.calls = "  k f\n".repeat(1_000_000);
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -261,7 +261,8 @@ fn calls_that_are_listed_again_and_again() {
 /// 20,000 functions of one prototype whose address is taken, 20,000 that call through it.
 #[test]
 fn everybody_may_call_everybody() {
-    let mut object = Object { strings: "  string \"#ii\"\n".to_owned(), ..Object::default() };
+    let mut object =
+        CraftedObject { strings: "  string \"#ii\"\n".to_owned(), ..CraftedObject::default() };
     for n in 0..20_000 {
         for stem in ["t", "c"] {
             object.function("global", &format!("{stem}{n}"));
@@ -270,7 +271,7 @@ fn everybody_may_call_everybody() {
         let _ = writeln!(object.indirect, "  c{n} \"#ii\"");
         let _ = writeln!(object.calls, "  k c{n}");
     }
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     world.links(&["-v", "a.cubin"]);
     world.links(&["-r", "a.cubin"]);
@@ -279,7 +280,7 @@ fn everybody_may_call_everybody() {
 /// 20,000 kernels in front of one chain of 20,000 functions that ends in a cycle.
 #[test]
 fn kernels_that_all_reach_the_same_cycle() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..20_000 {
         object.function("global", &format!("f{n}"));
         let next = if n + 1 < 20_000 { n + 1 } else { 10_000 };
@@ -292,7 +293,7 @@ fn kernels_that_all_reach_the_same_cycle() {
         );
         let _ = writeln!(object.calls, "  k{n} f{}", n / 2);
     }
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     let (status, said) = world.link(&["-v", "a.cubin"], 4096);
     assert_eq!(status, 0);
@@ -305,7 +306,7 @@ fn kernels_that_all_reach_the_same_cycle() {
 #[test]
 fn names_that_nobody_defines() {
     const COUNT: usize = 50_000;
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     let _ = writeln!(
         object.sections,
         "section .rela.nv.global.init rela flags=info align=8 info=.nv.global.init"
@@ -332,7 +333,7 @@ fn names_that_nobody_defines() {
         "section .nv.global.init nv_global_init flags=write+alloc align=8\n  0x0000 zero {:#x}",
         8 * COUNT
     );
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     let lines = world.fails(&["a.cubin"], 255);
     assert_eq!(starting(&lines, "Undefined reference to").len(), COUNT);
@@ -343,14 +344,14 @@ fn names_that_nobody_defines() {
 fn names_that_two_files_define() {
     const COUNT: usize = 200_000;
     let files = ["k", "l"].map(|_| {
-        let mut object = Object::default();
+        let mut object = CraftedObject::default();
         for n in 0..COUNT {
             object.variable("global", &format!("v{n}"), 4 * n);
         }
         object.data(4 * COUNT);
         object.bytes()
     });
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &files[0]);
     world.add("b.cubin", &files[1]);
     let lines = world.fails(&["a.cubin", "b.cubin"], 1);
@@ -360,7 +361,7 @@ fn names_that_two_files_define() {
 /// 30,000 kernels, and 100,000 names of kernels that host code uses.
 #[test]
 fn kernels_that_host_code_names() {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     for n in 0..20_000 {
         let _ = writeln!(object.globals, "  global func k{n} in=.text.k{n} size=0x10 other=entry");
         let _ = writeln!(object.attributes, "  REGCOUNT words k{n} 24\n  FRAME_SIZE words k{n} 0");
@@ -369,12 +370,12 @@ fn kernels_that_host_code_names() {
             "section .text.k{n} progbits flags=alloc+exec align=16 symbol=k{n} registers=24\n  0x0000 {CODE}"
         );
     }
-    let target = culd_fatbin::writer::Target::sm(80);
+    let target = culd_fatbin::writer::ImageTarget::sm(80);
     let fatbin = pack::cubin_fatbin(&object.bytes(), target).expect("a fat binary");
     let names = (0..400_000).rev().map(|n| format!("k{n}")).collect();
-    let references = vec![(Reference::Kernel, names), (Reference::Variable, Vec::new())];
+    let references = vec![(HostReference::Kernel, names), (HostReference::Variable, Vec::new())];
     let parts = HostParts { fatbins: vec![fatbin], references, ..HostParts::default() };
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.o", &pack::host_object(&parts).expect("an object"));
     world.links(&["a.o"]);
 }
@@ -395,13 +396,16 @@ fn records_that_name_ends_of_one_string() {
         }
         text
     };
-    let mut object = Object { strings: format!("  string \"{prototype}\"\n"), ..Object::default() };
+    let mut object = CraftedObject {
+        strings: format!("  string \"{prototype}\"\n"),
+        ..CraftedObject::default()
+    };
     let _ = write!(
         object.sections,
         "section .nv.prototype nv_prototype raw align=4\n{}",
         body(&records(100_000))
     );
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     let (status, said) = world.link(&["a.cubin"], 4096);
     // Refused before they are read: the strings of all records have a limit, as names have.
@@ -412,9 +416,9 @@ fn records_that_name_ends_of_one_string() {
 #[test]
 fn shared_and_common_variables() {
     const COUNT: usize = 100_000;
-    let world = World::new();
+    let world = InputFolder::new();
     for file in ["a", "b"] {
-        let mut object = Object { code: 16 * (COUNT + 1), ..Object::default() };
+        let mut object = CraftedObject { code: 16 * (COUNT + 1), ..CraftedObject::default() };
         for n in 0..COUNT {
             let _ = writeln!(
                 object.globals,
@@ -448,13 +452,14 @@ fn shared_and_common_variables() {
 /// A fat binary of 100,000 images, and one of 100,000 containers.
 #[test]
 fn images_without_end() {
-    use culd_fatbin::writer::{Image, Target};
-    let cubin = Object::default().bytes();
-    let world = World::new();
-    let ptx = Image::ptx(b".version 9.0\n.target sm_90\n.address_size 64\n", Target::sm(90))
-        .expect("an image");
+    use culd_fatbin::writer::{ImageTarget, InputImage};
+    let cubin = CraftedObject::default().bytes();
+    let world = InputFolder::new();
+    let ptx =
+        InputImage::ptx(b".version 9.0\n.target sm_90\n.address_size 64\n", ImageTarget::sm(90))
+            .expect("an image");
     let mut images = vec![ptx.clone(); 100_000];
-    images.push(Image::cubin(cubin, Target::sm(80)).expect("an image"));
+    images.push(InputImage::cubin(cubin, ImageTarget::sm(80)).expect("an image"));
     world.add("a.fatbin", &pack::fatbin(&images).expect("a fat binary"));
     world.links(&["a.fatbin"]);
     let one = pack::fatbin(&[ptx]).expect("a fat binary");
@@ -467,8 +472,8 @@ fn images_without_end() {
 /// other.
 #[test]
 fn links_and_option_files_that_lead_nowhere() {
-    let world = World::new();
-    world.add("a.cubin", &Object::default().bytes());
+    let world = InputFolder::new();
+    world.add("a.cubin", &CraftedObject::default().bytes());
     symlink("a.cubin", world.path().join("0.cubin")).expect("made");
     for n in 0..60 {
         symlink(format!("{n}.cubin"), world.path().join(format!("{}.cubin", n + 1))).expect("made");
@@ -488,8 +493,8 @@ fn links_and_option_files_that_lead_nowhere() {
 /// 100,000 options: folders that are not there, libraries that are in none of them.
 #[test]
 fn options_without_end() {
-    let world = World::new();
-    world.add("a.cubin", &Object::default().bytes());
+    let world = InputFolder::new();
+    world.add("a.cubin", &CraftedObject::default().bytes());
     let mut words = String::from("a.cubin\n");
     for n in 0..2_000 {
         let _ = writeln!(words, "-Lfolder{n}");
@@ -507,8 +512,8 @@ fn options_without_end() {
 /// 32,000 inputs, each a file.
 #[test]
 fn inputs_without_end() {
-    let world = World::new();
-    let object = Object::default().bytes();
+    let world = InputFolder::new();
+    let object = CraftedObject::default().bytes();
     let mut words = String::new();
     for n in 0..32_000 {
         let mut bytes = object.clone();
@@ -537,7 +542,7 @@ fn empty_object() -> Vec<u8> {
 /// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9
 /// letters.
 fn with_symbols(count: usize) -> Vec<u8> {
-    let mut object = Object::default();
+    let mut object = CraftedObject::default();
     object.variable("global", "v", 0);
     object.data(4 * (count + 1));
     let mut bytes = object.bytes();
@@ -571,7 +576,7 @@ fn with_symbols(count: usize) -> Vec<u8> {
 #[test]
 #[ignore = "half a minute of processor time and 5 GiB of memory: cargo test -p culd-tests --test quadratic_inputs -- --ignored"]
 fn ten_million_symbols() {
-    let world = World::new();
+    let world = InputFolder::new();
     world.add("a.cubin", &with_symbols(10_000_000));
     let (status, said) = world.link(&["a.cubin"], 16 << 10);
     assert_eq!(status, 0, "{said}");

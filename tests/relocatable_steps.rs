@@ -55,7 +55,7 @@ fn refused_in_steps(case: &str) -> Result<()> {
     let object = link(&case_options(&case, &step)?, &inputs[whole..=whole], 1)?;
     inputs[whole].1 = object.image.with_context(|| format!("{:?}", object.diagnostics))?;
     let two = link(&case_options(&case, &last)?, &inputs, 1)?;
-    let lines = |messages: &[culd_link::Diagnostic]| {
+    let lines = |messages: &[culd_link::LinkDiagnostic]| {
         let lines = messages.iter().map(|line| line.message.to_string());
         lines.filter(|line| line.contains("partially linked kernel")).collect::<Vec<_>>()
     };

@@ -3,14 +3,14 @@
 //! That nvcc and CMake find it there is shown by `cargo xtask compare e2e`, which needs them.
 
 use culd_testkit::fixtures::case;
-use culd_tests::{Finished, command};
+use culd_tests::{FinishedCommand, command};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
-fn run(program: &Path, name: &str, words: &str, dir: &Path) -> Finished {
+fn run(program: &Path, name: &str, words: &str, dir: &Path) -> FinishedCommand {
     let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
     command(program, name, &words, dir).expect("it runs")
 }

@@ -99,7 +99,7 @@ struct FaultTrial {
     said: String,
 }
 
-struct World {
+struct TracedFolder {
     dir: tempfile::TempDir,
     words: Vec<String>,
     /// The output when nothing fails.
@@ -135,7 +135,7 @@ fn many() -> Vec<(String, Vec<u8>)> {
     (0..COUNT).map(module).chain([last]).collect()
 }
 
-impl World {
+impl TracedFolder {
     fn new(words: &[&str], inputs: Vec<(String, Vec<u8>)>) -> Self {
         Self::with_threads(1, words, inputs)
     }
@@ -149,7 +149,7 @@ impl World {
             fs::write(dir.path().join(&name), bytes).expect("written");
             words.push(name);
         }
-        let mut world = World { dir, words, new: Vec::new() };
+        let mut world = TracedFolder { dir, words, new: Vec::new() };
         world.new = world.linked();
         assert_ne!(world.new, OLD);
         world
@@ -315,10 +315,10 @@ fn trace(
 
 /// Strikes each call in turn; `judge` gets the links that were struck. Returns how many those were.
 fn sweep(
-    world: &World,
+    world: &TracedFolder,
     calls: FaultyCalls,
     fault: InjectedFault,
-    judge: impl Fn(&World, &FaultTrial, &str),
+    judge: impl Fn(&TracedFolder, &FaultTrial, &str),
 ) -> u64 {
     for turn in 0..MOST {
         let trial = world.link(calls, turn, fault);
@@ -335,7 +335,7 @@ fn sweep(
 }
 
 /// The old output and a line about it, or the new one.
-fn old_or_new(world: &World, trial: &FaultTrial, what: &str) {
+fn old_or_new(world: &TracedFolder, trial: &FaultTrial, what: &str) {
     let (number, argument) = trial.struck.expect("a call");
     let output = world.output();
     let said = &trial.said;
@@ -353,7 +353,7 @@ fn old_or_new(world: &World, trial: &FaultTrial, what: &str) {
     assert!(not_removed || world.left().is_empty(), "{what}: {:?} is left", world.left());
 }
 
-fn good(world: &World, trial: &FaultTrial, what: &str) {
+fn good(world: &TracedFolder, trial: &FaultTrial, what: &str) {
     assert_eq!(trial.end, WaitStatus::Exited(pid_of(trial.end), 0), "{what}: {}", trial.said);
     assert!(world.output() == world.new, "{what}");
     assert!(world.left().is_empty(), "{what}: {:?} is left", world.left());
@@ -362,7 +362,7 @@ fn good(world: &World, trial: &FaultTrial, what: &str) {
 #[test]
 fn every_call_fails_once_as_on_a_broken_disk() {
     let struck = sweep(
-        &World::new(&[], two()),
+        &TracedFolder::new(&[], two()),
         FaultyCalls::All,
         InjectedFault::Fails(Errno::EIO),
         old_or_new,
@@ -373,7 +373,7 @@ fn every_call_fails_once_as_on_a_broken_disk() {
 #[test]
 fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
     let struck = sweep(
-        &World::new(&["--verify"], two()),
+        &TracedFolder::new(&["--verify"], two()),
         FaultyCalls::All,
         InjectedFault::Fails(Errno::ENOSPC),
         old_or_new,
@@ -385,7 +385,7 @@ fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
 /// folder, cannot be replaced. It can be written.
 #[test]
 fn a_file_that_cannot_be_replaced_is_written() {
-    let world = World::new(&[], two());
+    let world = TracedFolder::new(&[], two());
     for errno in [Errno::EBUSY, Errno::EXDEV, Errno::EPERM, Errno::EACCES, Errno::EROFS] {
         let trial = world.link(RENAMES, 0, InjectedFault::Fails(errno));
         assert!(trial.struck.is_some(), "{errno}: nothing was renamed");
@@ -395,7 +395,7 @@ fn a_file_that_cannot_be_replaced_is_written() {
 
 #[test]
 fn memory_is_refused_once_or_from_any_point_on() {
-    let world = World::new(&[], many());
+    let world = TracedFolder::new(&[], many());
     for fault in [InjectedFault::Fails(Errno::ENOMEM), InjectedFault::FailFromNowOn(Errno::ENOMEM)]
     {
         let struck = sweep(&world, MEMORY, fault, old_or_new);
@@ -406,7 +406,7 @@ fn memory_is_refused_once_or_from_any_point_on() {
 #[test]
 fn reads_and_writes_may_be_interrupted() {
     let struck = sweep(
-        &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
+        &TracedFolder::new(&["-v", "--trace=trace.json", "--verify"], two()),
         TRANSFERS,
         InjectedFault::Fails(Errno::EINTR),
         good,
@@ -417,7 +417,7 @@ fn reads_and_writes_may_be_interrupted() {
 #[test]
 fn reads_and_writes_may_be_short() {
     let struck = sweep(
-        &World::new(&["-v", "--trace=trace.json", "--verify"], two()),
+        &TracedFolder::new(&["-v", "--trace=trace.json", "--verify"], two()),
         TRANSFERS,
         InjectedFault::Short,
         good,
@@ -434,7 +434,7 @@ fn worth_threads() -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_link_needs_no_further_thread() {
-    let world = World::with_threads(4, &[], worth_threads());
+    let world = TracedFolder::with_threads(4, &[], worth_threads());
     for fault in [InjectedFault::Fails(Errno::EAGAIN), InjectedFault::FailFromNowOn(Errno::EAGAIN)]
     {
         let struck = sweep(&world, PROCESSES, fault, good);
@@ -462,7 +462,7 @@ const SIGNALS: [std::ops::RangeInclusive<i32>; 2] = [1..=31, 34..=64];
 /// While a part of the output is in the temporary file.
 #[test]
 fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
-    let world = World::new(&[], two());
+    let world = TracedFolder::new(&[], two());
     let (mut ended, ignored) = (0, ignored_signals());
     let sent = |signal: &i32| NOT_SENT.iter().all(|&other| other as i32 != *signal);
     for signal in SIGNALS.into_iter().flatten().filter(sent) {
@@ -490,7 +490,7 @@ fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
 /// The time of the last change of bytes says nothing, that of the last change of anything does.
 #[test]
 fn an_input_that_changes_under_its_old_time_is_linked_again() {
-    let world = World::new(&[], two());
+    let world = TracedFolder::new(&[], two());
     let path = world.path().join("a.cubin");
     let bytes = fs::read(&path).expect("an input");
     let mut other = bytes.clone();

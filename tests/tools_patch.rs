@@ -5,7 +5,7 @@
 //! first that has no mark.
 
 use culd_cubin::attr::code;
-use culd_cubin::build::object::{Attribute, Contents, Object, Value};
+use culd_cubin::build::object::{AttributePayload, ObjectAttribute, ObjectBuilder, SectionContent};
 use culd_link::DIALECTS;
 use culd_testkit::fixtures::case;
 use culd_tests::{case_options, lines, link};
@@ -14,13 +14,18 @@ const CASE: &str = "deadcode/functions-lines-90";
 
 /// The same object with the mark in the list of each function.
 fn marked(object: &[u8]) -> Vec<u8> {
-    let mut object = Object::parse(object).expect("an object");
+    let mut object = ObjectBuilder::parse(object).expect("an object");
     let lists = object.sections().filter(|(_, section)| section.name.starts_with(b".nv.info."));
     let lists: Vec<_> = lists.map(|(list, _)| list).collect();
     for list in lists {
         let section = object.section_mut(list).expect("a list");
-        let Contents::Attributes(attributes) = &mut section.contents else { panic!("attributes") };
-        attributes.push(Attribute { code: code::TOOLS_PATCH_FUNC, value: Value::None(0) });
+        let SectionContent::Attributes(attributes) = &mut section.contents else {
+            panic!("attributes")
+        };
+        attributes.push(ObjectAttribute {
+            code: code::TOOLS_PATCH_FUNC,
+            value: AttributePayload::None(0),
+        });
     }
     object.finish().expect("an object")
 }

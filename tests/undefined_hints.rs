@@ -1,6 +1,6 @@
 //! Hints about undefined names, on recorded objects.
 
-use culd_driver::hints::{Elsewhere, Unlinked, holds, undefined};
+use culd_driver::hints::{UnlinkedCode, UnlinkedReason, holds, undefined};
 use culd_testkit::fixtures::case;
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ fn object() -> Vec<u8> {
     inputs.expect("a recorded case").pop().expect("its last input").1
 }
 
-fn part<'a>(file: &str, why: Unlinked, bytes: Option<&'a [u8]>) -> Elsewhere<'a> {
+fn part<'a>(file: &str, why: UnlinkedReason, bytes: Option<&'a [u8]>) -> UnlinkedCode<'a> {
     let cubin = bytes.map(|bytes| Box::new(move || Some(bytes.to_vec())) as _);
-    Elsewhere { file: file.to_owned(), why, cubin }
+    UnlinkedCode { file: file.to_owned(), why, cubin }
 }
 
-fn texts(names: &[&str], elsewhere: &[Elsewhere<'_>], missing: &[&str]) -> Vec<Vec<String>> {
+fn texts(names: &[&str], elsewhere: &[UnlinkedCode<'_>], missing: &[&str]) -> Vec<Vec<String>> {
     let missing: Vec<String> = missing.iter().map(|&name| name.to_owned()).collect();
     let hints = undefined(names, elsewhere, &[], &missing);
     hints.iter().map(|hints| hints.iter().map(ToString::to_string).collect()).collect()
@@ -25,7 +25,7 @@ fn texts(names: &[&str], elsewhere: &[Elsewhere<'_>], missing: &[&str]) -> Vec<V
 fn code_for_other_architectures_is_reported_once_for_each_file() {
     let bytes = object();
     let for_arch =
-        |file, arch: &str| part(file, Unlinked::OtherArch(arch.to_owned()), Some(&bytes));
+        |file, arch: &str| part(file, UnlinkedReason::OtherArch(arch.to_owned()), Some(&bytes));
     let parts = [for_arch("a.o", "sm_80"), for_arch("a.o", "sm_90"), for_arch("b.o", "sm_90")];
     assert_eq!(
         texts(&["reduce_sun", "_Z4hidev", "other"], &parts, &[]),
@@ -41,10 +41,10 @@ fn code_for_other_architectures_is_reported_once_for_each_file() {
 fn what_may_explain_any_name_stands_with_the_last_one() {
     let bytes = object();
     let parts = [
-        part("lto.o", Unlinked::LtoIr, None),
-        part("lto.o", Unlinked::LtoIr, None),
-        part("whole.o", Unlinked::WholeProgram, Some(b"no cubin")),
-        part("known.o", Unlinked::WholeProgram, Some(&bytes)),
+        part("lto.o", UnlinkedReason::LtoIr, None),
+        part("lto.o", UnlinkedReason::LtoIr, None),
+        part("whole.o", UnlinkedReason::WholeProgram, Some(b"no cubin")),
+        part("known.o", UnlinkedReason::WholeProgram, Some(&bytes)),
     ];
     assert_eq!(
         texts(&["reduce_sun", "cudaGetDevice"], &parts, &["extra"]),
@@ -67,7 +67,7 @@ fn nothing_is_read_while_nothing_is_undefined() {
         read.set(true);
         None
     }) as _);
-    let parts = [Elsewhere { file: "a.o".to_owned(), why: Unlinked::WholeProgram, cubin }];
+    let parts = [UnlinkedCode { file: "a.o".to_owned(), why: UnlinkedReason::WholeProgram, cubin }];
     assert!(undefined(&[], &parts, &[], &["x".to_owned()]).is_empty());
     assert!(!read.get());
     undefined(&["f"], &parts, &[], &[]);

@@ -4,8 +4,8 @@
 //! report, or the lines that are wrong (docs/DIFFERENCES.md, unified-places;
 //! `testdata/cli/unified.toml` has index files that are wrong).
 
-use culd_cubin::build::object::{Contents, Object, Section, SectionRef};
-use culd_cubin::unified::{Id, Uidx};
+use culd_cubin::build::object::{ObjectBuilder, ObjectSection, SectionContent, SectionRef};
+use culd_cubin::unified::{Uidx, UnifiedId};
 use culd_link::IndexFile;
 use culd_testkit::fixtures::case;
 use culd_tests::elf::{Editor, SH_SIZE};
@@ -16,7 +16,7 @@ const CASE: &str = "unified/called-90";
 /// What is changed in the first file and in the index file, and what is said then.
 type UnifiedDamage = (fn(&mut Editor), fn(&mut Uidx), &'static [&'static str]);
 
-fn forget(id: Id) -> impl Fn(&mut Uidx) {
+fn forget(id: UnifiedId) -> impl Fn(&mut Uidx) {
     move |uidx| {
         uidx.functions.places.retain(|place| place.id != id);
         uidx.variables.places.retain(|place| place.id != id);
@@ -72,14 +72,14 @@ const DAMAGES: [UnifiedDamage; 9] = [
         |e| {
             e.section(".nv.udt.entry", SH_SIZE, 32);
         },
-        |u| forget(Id(5, 6))(u),
+        |u| forget(UnifiedId(5, 6))(u),
         &["fatal   : Unified variable 'uw' has no id"],
     ),
     (
         |e| {
             e.inside(".nv.uft.entry", (0x30, 8), 19).inside(".nv.uft.entry", (0x38, 8), 95);
         },
-        |u| forget(Id(0x11, 0x22))(u),
+        |u| forget(UnifiedId(0x11, 0x22))(u),
         &[
             "fatal   : Unified id (0x13, 0x5f) of 'ug' in 'a.cubin': it is that of 'uf' in 'a.cubin' too",
         ],
@@ -156,11 +156,11 @@ fn a_slot_counts_by_its_bytes() {
     let case = case::named(CASE).expect("the recorded case");
     let (_, index) = case.index_files().expect("index files").remove(0);
     let mut inputs = case.inputs().expect("inputs");
-    let mut object = Object::parse(&inputs[0].1).expect("an object");
-    let is_slot = |(_, section): &(SectionRef, &Section)| section.name == b".nv.uft.rel.ug";
+    let mut object = ObjectBuilder::parse(&inputs[0].1).expect("an object");
+    let is_slot = |(_, section): &(SectionRef, &ObjectSection)| section.name == b".nv.uft.rel.ug";
     let (slot, _) = object.sections().find(is_slot).expect("a slot");
     let section = object.section_mut(slot).expect("a slot");
-    let Contents::Bytes(code) = &mut section.contents else { panic!("code has bytes") };
+    let SectionContent::Bytes(code) = &mut section.contents else { panic!("code has bytes") };
     code.resize(2 * code.len(), 0);
     inputs[0].1 = object.finish().expect("an object");
     let mut options = case_options(&case, &case.arguments()).expect("options");

@@ -11,7 +11,7 @@ pub const CODE: &str = "4d790000 00000000 00008003 00ea0f00";
 
 /// An object for sm_80 as text: a kernel `k`, and what is added.
 #[derive(Debug, Default)]
-pub struct Object {
+pub struct CraftedObject {
     /// Lines of the string table in front of the names of symbols.
     pub strings: String,
     /// Lines for local symbols.
@@ -34,7 +34,7 @@ pub struct Object {
     pub code: usize,
 }
 
-impl Object {
+impl CraftedObject {
     /// A function with code of its own.
     pub fn function(&mut self, binding: &str, name: &str) {
         let symbols = if binding == "local" { &mut self.locals } else { &mut self.globals };
@@ -47,7 +47,7 @@ impl Object {
         );
     }
 
-    /// A variable of 4 bytes at `offset` of [`Object::data`].
+    /// A variable of 4 bytes at `offset` of [`CraftedObject::data`].
     pub fn variable(&mut self, binding: &str, name: &str, offset: usize) {
         let symbols = if binding == "local" { &mut self.locals } else { &mut self.globals };
         let _ = writeln!(
@@ -71,7 +71,7 @@ impl Object {
 
     /// Its text form.
     pub fn text(&self) -> String {
-        let Object {
+        let CraftedObject {
             strings,
             locals,
             globals,

@@ -260,9 +260,9 @@ fn options(data: &[u8]) {
 }
 
 fn ptx(data: &[u8]) {
-    use culd_fatbin::writer::{Image, Target, write};
+    use culd_fatbin::writer::{ImageTarget, InputImage, write};
     let _ = culd_fatbin::sniff(data);
-    if let Ok(image) = Image::ptx(data, Target::sm(90)) {
+    if let Ok(image) = InputImage::ptx(data, ImageTarget::sm(90)) {
         let file = write(&[image]).expect("a small image");
         fatbin(&file);
     }
@@ -271,9 +271,9 @@ fn ptx(data: &[u8]) {
 /// The tools for people.
 fn inspect(data: &[u8]) {
     let Ok(view) = View::parse(data) else { return };
-    let _ = text::dump(&view, &text::Options::default());
-    let _ = text::dump(&view, &text::Options { summary: true, ..text::Options::default() });
-    let difference = diff::compare(&view, &view, diff::Options { tool: true });
+    let _ = text::dump(&view, &text::DumpOptions::default());
+    let _ = text::dump(&view, &text::DumpOptions { summary: true, ..text::DumpOptions::default() });
+    let difference = diff::compare(&view, &view, diff::DiffOptions { tool: true });
     assert!(difference.is_empty(), "a file differs from itself");
 }
 

@@ -33,7 +33,7 @@ pub const PROGRAM: &str = "culd";
 
 /// A finished command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedCommand {
     /// Exit status.
     pub status: i32,
     /// Standard output.
@@ -46,7 +46,12 @@ pub struct Finished {
 ///
 /// # Errors
 /// As [`finish`].
-pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> Result<Finished> {
+pub fn command(
+    program: &Path,
+    name: &str,
+    arguments: &[String],
+    dir: &Path,
+) -> Result<FinishedCommand> {
     let mut command = Command::new(program);
     command.arg0(name).args(arguments).current_dir(dir);
     // Every link of a test is verified.
@@ -60,12 +65,16 @@ pub fn command(program: &Path, name: &str, arguments: &[String], dir: &Path) -> 
 ///
 /// # Errors
 /// When it cannot be started, is ended by a signal or does not end.
-pub fn finish(command: &mut Command) -> Result<Finished> {
+pub fn finish(command: &mut Command) -> Result<FinishedCommand> {
     command.env_remove("LD_LIBRARY_PATH");
     let run: Run = process::run(command, LIMIT).context("cannot start the linker")?;
     let stderr = run.stderr_text();
     let Status::Exit(status) = run.status else { bail!("{}: {stderr}", run.status) };
-    Ok(Finished { status, stdout: String::from_utf8_lossy(&run.stdout).into_owned(), stderr })
+    Ok(FinishedCommand {
+        status,
+        stdout: String::from_utf8_lossy(&run.stdout).into_owned(),
+        stderr,
+    })
 }
 
 /// Options for the library that a command line without output stands for; inputs count only for the
@@ -121,7 +130,7 @@ pub fn link(
 
 /// The lines of an outcome, as the command prints them after its name, without notes.
 pub fn lines(outcome: &LinkOutcome) -> Vec<String> {
-    let line = |diagnostic: &culd_link::Diagnostic| {
+    let line = |diagnostic: &culd_link::LinkDiagnostic| {
         culd_driver::line(diagnostic.clone()).show("").trim_start().to_owned()
     };
     outcome.diagnostics.iter().map(line).collect()

@@ -27,13 +27,13 @@ const INTERNAL: [(&str, &str); 2] =
 const ATTRIBUTES: [&str; 4] = ["derive", "must_use", "non_exhaustive", "repr"];
 
 /// The place of a module: names from the root.
-type Place = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// A crate's source: the items of each module.
-struct Source {
-    modules: HashMap<Place, Vec<Item>>,
+struct CrateSource {
+    modules: HashMap<ModulePath, Vec<Item>>,
     /// The sources of [`INTERNAL`] crates, by name.
-    internal: HashMap<String, Source>,
+    internal: HashMap<String, CrateSource>,
 }
 
 /// The listing of the crate in `folder`.
@@ -41,10 +41,10 @@ struct Source {
 /// # Errors
 /// A source file cannot be read or parsed.
 pub fn listing(folder: &Path) -> Result<String> {
-    let mut source = Source::of(folder)?;
+    let mut source = CrateSource::of(folder)?;
     for (name, internal) in INTERNAL {
         let folder = folder.join("../..").join(internal);
-        source.internal.insert(name.to_owned(), Source::of(&folder)?);
+        source.internal.insert(name.to_owned(), CrateSource::of(&folder)?);
     }
     let items = source.public(&Vec::new());
     let mut file = syn::parse_file("")?;
@@ -53,28 +53,28 @@ pub fn listing(folder: &Path) -> Result<String> {
     Ok(text.replace("__private: (),", "// private fields"))
 }
 
-impl Source {
+impl CrateSource {
     fn of(folder: &Path) -> Result<Self> {
-        let mut source = Source { modules: HashMap::new(), internal: HashMap::new() };
+        let mut source = CrateSource { modules: HashMap::new(), internal: HashMap::new() };
         source.read(&folder.join("src"), &folder.join("src/lib.rs"), Vec::new())?;
         Ok(source)
     }
 
     /// Reads the module at `place` from `file`, and the modules below it from `folder`.
-    fn read(&mut self, folder: &Path, file: &Path, place: Place) -> Result<()> {
+    fn read(&mut self, folder: &Path, file: &Path, place: ModulePath) -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let items = syn::parse_file(&text).with_context(|| file.display().to_string())?.items;
         self.add(folder, place, items)
     }
 
-    fn add(&mut self, folder: &Path, place: Place, items: Vec<Item>) -> Result<()> {
+    fn add(&mut self, folder: &Path, place: ModulePath, items: Vec<Item>) -> Result<()> {
         for item in &items {
             let Item::Mod(module) = item else { continue };
             if is_test(&module.attrs) {
                 continue;
             }
             let name = module.ident.to_string();
-            let inner: Place = place.iter().cloned().chain([name.clone()]).collect();
+            let inner: ModulePath = place.iter().cloned().chain([name.clone()]).collect();
             let below = folder.join(&name);
             if let Some((_, content)) = &module.content {
                 self.add(&below, inner, content.clone())?;
@@ -89,7 +89,7 @@ impl Source {
     }
 
     /// The public items of the module at `place`, as users see them.
-    fn public(&self, place: &Place) -> Vec<Item> {
+    fn public(&self, place: &ModulePath) -> Vec<Item> {
         let mut all = Vec::new();
         for item in self.modules.get(place).into_iter().flatten() {
             match item {
@@ -114,7 +114,13 @@ impl Source {
     }
 
     /// The items that `use` with the tree `tree` behind `path` brings to the module at `place`.
-    fn imported(&self, place: &Place, tree: &UseTree, mut path: Place, all: &mut Vec<Item>) {
+    fn imported(
+        &self,
+        place: &ModulePath,
+        tree: &UseTree,
+        mut path: ModulePath,
+        all: &mut Vec<Item>,
+    ) {
         match tree {
             UseTree::Path(next) => {
                 path.push(next.ident.to_string());
@@ -149,7 +155,7 @@ impl Source {
     }
 
     /// The module of this crate that `path` names in the module at `place`.
-    fn resolve(&self, place: &Place, path: &[String]) -> Option<Place> {
+    fn resolve(&self, place: &ModulePath, path: &[String]) -> Option<ModulePath> {
         let (first, rest) = path.split_first()?;
         let start = match first.as_str() {
             "crate" => Vec::new(),
@@ -157,14 +163,15 @@ impl Source {
             "super" => place[..place.len().checked_sub(1)?].to_vec(),
             name => place.iter().cloned().chain([name.to_owned()]).collect(),
         };
-        let module: Place = start.into_iter().chain(rest.iter().cloned()).collect();
+        let module: ModulePath = start.into_iter().chain(rest.iter().cloned()).collect();
         self.modules.contains_key(&module).then_some(module)
     }
 
     /// The item called `name` of the module `path`, with its impls.
-    fn item(&self, place: &Place, path: &[String], name: &str) -> Option<Vec<Item>> {
+    fn item(&self, place: &ModulePath, path: &[String], name: &str) -> Option<Vec<Item>> {
         if let Some(internal) = path.first().and_then(|first| self.internal.get(first)) {
-            let path: Place = ["crate".to_owned()].into_iter().chain(path[1..].to_vec()).collect();
+            let path: ModulePath =
+                ["crate".to_owned()].into_iter().chain(path[1..].to_vec()).collect();
             return internal.item(&Vec::new(), &path, name);
         }
         let module = self.resolve(place, path)?;
@@ -186,7 +193,7 @@ impl Source {
     }
 
     /// The item without what users do not see, and its impls; nothing for a private one.
-    fn listed(&self, place: &Place, item: &Item) -> Vec<Item> {
+    fn listed(&self, place: &ModulePath, item: &Item) -> Vec<Item> {
         let Some(shown) = shown(item) else { return Vec::new() };
         let mut all = vec![shown];
         if matches!(item, Item::Struct(_) | Item::Enum(_) | Item::Union(_))
@@ -198,14 +205,14 @@ impl Source {
     }
 
     /// The impls of the type `name` that is defined at `place`.
-    fn impls(&self, place: &Place, name: &str) -> Vec<Item> {
+    fn impls(&self, place: &ModulePath, name: &str) -> Vec<Item> {
         let defines = |items: &Vec<Item>| {
             items.iter().any(|item| {
                 matches!(item, Item::Struct(_) | Item::Enum(_) | Item::Union(_))
                     && name_of(item).as_deref() == Some(name)
             })
         };
-        let mut places: Vec<&Place> = self.modules.keys().collect();
+        let mut places: Vec<&ModulePath> = self.modules.keys().collect();
         places.sort();
         let is_unique = places.iter().filter(|at| defines(&self.modules[**at])).count() == 1;
         let near = places.into_iter().filter(|at| is_unique || *at == place);

@@ -74,7 +74,7 @@ pub struct TranscriptRun {
     #[serde(default)]
     pub nvlink: bool,
     /// What is expected of culd instead, where it differs on purpose.
-    pub culd: Option<Difference>,
+    pub culd: Option<TranscriptDifference>,
     /// Exit status.
     #[serde(default)]
     status: i32,
@@ -103,7 +103,7 @@ pub struct TranscriptRun {
 /// A deliberate difference.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Difference {
+pub struct TranscriptDifference {
     /// Its key in docs/DIFFERENCES.md.
     because: String,
     status: Option<i32>,
@@ -117,7 +117,7 @@ pub struct Difference {
 
 /// What comes of a run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Expected {
+pub struct ExpectedRun {
     /// Exit status.
     pub status: i32,
     /// Lines on standard error.
@@ -141,7 +141,7 @@ impl Transcript {
             toml::from_str(text).with_context(|| path.display().to_string())?;
         transcript.make = transcript.make.or(recipes);
         for run in &transcript.run {
-            if let Some(Difference { because, .. }) = &run.culd {
+            if let Some(TranscriptDifference { because, .. }) = &run.culd {
                 let heading = format!("### {because}");
                 let known = differences.lines().any(|line| line == heading);
                 ensure!(known, "{}: no {heading:?} in docs/DIFFERENCES.md", run.name);
@@ -181,8 +181,8 @@ impl TranscriptRun {
     }
 
     /// What is expected of the command when culd (`true`) or nvlink is under test.
-    pub fn expected(&self, culd: bool) -> Expected {
-        let mut expected = Expected {
+    pub fn expected(&self, culd: bool) -> ExpectedRun {
+        let mut expected = ExpectedRun {
             status: self.status,
             stderr: self.stderr.clone(),
             stdout: self.stdout.clone(),

@@ -5,7 +5,7 @@
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::random::generate::model::Arch;
+use culd_testkit::random::generate::model::PtxArch;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -55,11 +55,11 @@ impl Args {
     }
 
     /// `--arch SM[,SM]`, else the architectures of the list `usual`, which may be empty.
-    pub(crate) fn archs(&mut self, usual: &str) -> Result<Vec<Arch>> {
+    pub(crate) fn archs(&mut self, usual: &str) -> Result<Vec<PtxArch>> {
         let text = self.option::<String>("--arch")?;
         let arch = |name: &str| {
-            let names: Vec<&str> = Arch::known().map(|arch| arch.0).collect();
-            Arch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
+            let names: Vec<&str> = PtxArch::known().map(|arch| arch.0).collect();
+            PtxArch::parse(name).with_context(|| format!("architectures: {}", names.join(" ")))
         };
         let names = text.as_deref().unwrap_or(usual).split(',').filter(|name| !name.is_empty());
         names.map(arch).collect()

@@ -25,7 +25,7 @@ use.";
 
 const LINK_LIMIT: Duration = Duration::from_secs(60);
 
-struct Plan {
+struct BlessPlan {
     check: bool,
     oracle: Oracle,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         };
         let oracle = workspace::oracle_of(release)
             .context("cases are recorded with the reference tools only")?;
-        let plan = Plan { check, oracle };
+        let plan = BlessPlan { check, oracle };
         let changed = one(&plan, case).with_context(|| case.name.clone())?;
         for file in &changed {
             println!("{}/{file}: {}", case.name, if check { "not confirmed" } else { "written" });
@@ -68,7 +68,7 @@ fn select(mut cases: Vec<Case>, selection: &[String]) -> Result<Vec<Case>> {
 }
 
 /// Records one case; returns the files that change.
-fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
+fn one(plan: &BlessPlan, case: &Case) -> Result<Vec<String>> {
     let work = tempfile::tempdir()?;
     let mut changed = Vec::new();
     for stem in &case.recipe.inputs {
@@ -114,7 +114,13 @@ fn one(plan: &Plan, case: &Case) -> Result<Vec<String>> {
 
 /// Compiles one input in the folder `dir`. With debug information a cubin names its output file,
 /// which therefore is called as in the link.
-fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> Result<Vec<u8>> {
+fn compile(
+    plan: &BlessPlan,
+    case: &Case,
+    stem: &str,
+    source: &Path,
+    dir: &Path,
+) -> Result<Vec<u8>> {
     // Headers lie beside the source.
     let folder = source.parent().unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder)? {
@@ -144,7 +150,7 @@ fn compile(plan: &Plan, case: &Case, stem: &str, source: &Path, dir: &Path) -> R
 
 /// Has nvlink make the object `name` of compiled files in the folder `dir`.
 fn object(
-    plan: &Plan,
+    plan: &BlessPlan,
     case: &Case,
     (name, files): (&str, &[String]),
     dir: &Path,
@@ -165,7 +171,7 @@ fn object(
 }
 
 /// Runs nvlink; a link that it does not end by itself cannot be recorded.
-fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Option<Vec<u8>>)> {
+fn link(plan: &BlessPlan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Option<Vec<u8>>)> {
     let mut command = plan.oracle.command("nvlink");
     command.current_dir(dir).args(case.reference_arguments()).args(["-o", "out.cubin"]);
     let run = process::run(&mut command, LINK_LIMIT).context("cannot start nvlink")?;
@@ -176,7 +182,7 @@ fn link(plan: &Plan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Option<Vec
 }
 
 /// Writes the text form of `bytes` to `path` unless that is what is there.
-fn record(plan: &Plan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> Result<()> {
+fn record(plan: &BlessPlan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> Result<()> {
     let text = case::text(bytes).with_context(|| path.display().to_string())?;
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(());

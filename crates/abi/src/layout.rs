@@ -1,7 +1,7 @@
 //! Sizes, alignments and offsets of aggregates, unions, vectors and bit-fields: the guide, 1.2 and
 //! 1.3.
 //!
-//! In: a [`Type`] or [`Record`]. Out: its [`Layout`]. Guaranteed: sizes are checked, so that no
+//! In: a [`Type`] or [`Aggregate`]. Out: its [`Layout`]. Guaranteed: sizes are checked, so that no
 //! description overflows; little-endian, as all GPUs are.
 //!
 //! The guide leaves one thing to the source language, and the rule here is that of C++ on nvcc and
@@ -26,7 +26,7 @@ pub enum Type {
     /// An array of this many elements.
     Array(Box<Type>, u64),
     /// A structure or union.
-    Record(Record),
+    Record(Aggregate),
 }
 
 impl Type {
@@ -89,9 +89,9 @@ pub fn vector(element: Fundamental, count: u8) -> Result<Measure, LayoutError> {
 
 /// A structure or a union.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct Aggregate {
     /// Which of the two.
-    pub kind: RecordKind,
+    pub kind: AggregateKind,
     /// Members in order.
     pub fields: Vec<Field>,
     /// The alignment that the source asks for (`alignas`), bytes: the record is aligned to that or
@@ -101,7 +101,7 @@ pub struct Record {
 
 /// The placement of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RecordKind {
+pub enum AggregateKind {
     /// One behind the other.
     Struct,
     /// All at the start.
@@ -141,12 +141,12 @@ pub struct Layout {
     /// Bytes, a power of two.
     pub align: u64,
     /// One for each field of the record, in order.
-    pub fields: Vec<Place>,
+    pub fields: Vec<MemberPlace>,
 }
 
 /// The place of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct MemberPlace {
     /// Bytes from the start; of a bit-field the byte that has its lowest bit.
     pub offset: u64,
     /// The lowest bit of a bit-field in that byte; 0 for others.
@@ -203,19 +203,19 @@ pub fn bit_field_range(ty: Fundamental, bits: u32) -> Option<(i128, i128)> {
     }
 }
 
-impl Record {
+impl Aggregate {
     /// A structure of these members.
     pub fn structure(fields: impl IntoIterator<Item = Field>) -> Self {
-        Record::new(RecordKind::Struct, fields)
+        Aggregate::new(AggregateKind::Struct, fields)
     }
 
     /// A union of these members.
     pub fn union(fields: impl IntoIterator<Item = Field>) -> Self {
-        Record::new(RecordKind::Union, fields)
+        Aggregate::new(AggregateKind::Union, fields)
     }
 
-    fn new(kind: RecordKind, fields: impl IntoIterator<Item = Field>) -> Self {
-        Record { kind, fields: fields.into_iter().collect(), align: None }
+    fn new(kind: AggregateKind, fields: impl IntoIterator<Item = Field>) -> Self {
+        Aggregate { kind, fields: fields.into_iter().collect(), align: None }
     }
 
     /// Size, alignment and the places of all members.
@@ -237,7 +237,7 @@ impl Record {
 
 /// Places members one after the other. Positions are in bits.
 struct Packer {
-    kind: RecordKind,
+    kind: AggregateKind,
     /// The first bit of the next member.
     bits: u64,
     /// Behind all members.
@@ -246,11 +246,11 @@ struct Packer {
 }
 
 impl Packer {
-    fn place(&mut self, field: &Field) -> Result<Place, LayoutError> {
+    fn place(&mut self, field: &Field) -> Result<MemberPlace, LayoutError> {
         let asked = field.align.map(power_of_two).transpose()?.unwrap_or(1);
         let start = match self.kind {
-            RecordKind::Struct => self.bits,
-            RecordKind::Union => 0,
+            AggregateKind::Struct => self.bits,
+            AggregateKind::Union => 0,
         };
         let (start, width) = match field.bits {
             Some(bits) => self.bit_field(field, bits, asked, start)?,
@@ -264,10 +264,10 @@ impl Packer {
         };
         self.bits = start.checked_add(width).ok_or(LayoutError::TooLarge)?;
         // A field of no width ends nothing in a structure, and is nothing in a union.
-        if width != 0 || self.kind == RecordKind::Struct {
+        if width != 0 || self.kind == AggregateKind::Struct {
             self.end = self.end.max(self.bits);
         }
-        Ok(Place { offset: start / 8, bit: (start % 8) as u32, width })
+        Ok(MemberPlace { offset: start / 8, bit: (start % 8) as u32, width })
     }
 
     /// The place of a bit-field: the next bit, or the next storage unit of its type if it would
@@ -329,7 +329,7 @@ mod tests {
         Field::new(name, Type::Fundamental(ty))
     }
 
-    fn places(record: &Record) -> (u64, u64, Vec<(u64, u32)>) {
+    fn places(record: &Aggregate) -> (u64, u64, Vec<(u64, u32)>) {
         let layout = record.layout().unwrap();
         let places = layout.fields.iter().map(|place| (place.offset, place.bit)).collect();
         (layout.size, layout.align, places)
@@ -357,24 +357,25 @@ mod tests {
     #[test]
     fn members_and_ends_are_padded() {
         let record =
-            Record::structure([scalar("c", F::S8), scalar("d", F::F64), scalar("s", F::S16)]);
+            Aggregate::structure([scalar("c", F::S8), scalar("d", F::F64), scalar("s", F::S16)]);
         assert_eq!(places(&record), (24, 8, vec![(0, 0), (8, 0), (16, 0)]));
-        let nested = Record::structure([scalar("c", F::S8), Field::new("r", Type::Record(record))]);
+        let nested =
+            Aggregate::structure([scalar("c", F::S8), Field::new("r", Type::Record(record))]);
         assert_eq!(places(&nested), (32, 8, vec![(0, 0), (8, 0)]));
-        let aligned = Record { align: Some(16), ..nested };
+        let aligned = Aggregate { align: Some(16), ..nested };
         assert_eq!(aligned.layout().unwrap().align, 16);
     }
 
     #[test]
     fn a_union_is_as_large_as_its_largest_member() {
         // Figure 5 of the guide: union { char c; short s:8; }
-        let record = Record::union([scalar("c", F::S8), Field::bits("s", F::S16, 8)]);
+        let record = Aggregate::union([scalar("c", F::S8), Field::bits("s", F::S16, 8)]);
         assert_eq!(places(&record), (2, 2, vec![(0, 0), (0, 0)]));
     }
 
     #[test]
     fn bit_fields_share_units_and_never_cross_one() {
-        let record = Record::structure([
+        let record = Aggregate::structure([
             Field::bits("a", F::S32, 5),
             Field::bits("b", F::S32, 27),
             Field::bits("c", F::S32, 1),
@@ -387,7 +388,7 @@ mod tests {
 
     #[test]
     fn unnamed_bit_fields_take_room_and_align_nothing() {
-        let record = Record::structure([
+        let record = Aggregate::structure([
             scalar("c", F::S8),
             Field::bits("", F::S32, 0),
             scalar("d", F::S8),
@@ -400,17 +401,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let float = Record::structure([Field::bits("f", F::F32, 3)]);
+        let float = Aggregate::structure([Field::bits("f", F::F32, 3)]);
         assert_eq!(float.layout(), Err(LayoutError::NoInteger("f".to_owned())));
-        let wide = Record::structure([Field::bits("w", F::S8, 9)]);
+        let wide = Aggregate::structure([Field::bits("w", F::S8, 9)]);
         assert!(matches!(wide.layout(), Err(LayoutError::Width { bits: 9, .. })));
-        let none = Record::structure([Field::bits("n", F::S8, 0)]);
+        let none = Aggregate::structure([Field::bits("n", F::S8, 0)]);
         assert!(matches!(none.layout(), Err(LayoutError::Width { bits: 0, .. })));
-        let odd = Record { align: Some(3), ..Record::structure([]) };
+        let odd = Aggregate { align: Some(3), ..Aggregate::structure([]) };
         assert_eq!(odd.layout(), Err(LayoutError::Alignment(3)));
         let huge = Type::array(Type::array(Type::Fundamental(F::F64), u64::MAX / 8), 2);
         assert_eq!(huge.measure(), Err(LayoutError::TooLarge));
-        assert_eq!(Record::structure([]).layout().unwrap().size, 1);
+        assert_eq!(Aggregate::structure([]).layout().unwrap().size, 1);
     }
 
     #[test]
@@ -444,7 +445,7 @@ mod tests {
         /// No two members of a structure have a bit in common, and all are inside.
         #[test]
         fn members_do_not_overlap(fields in prop::collection::vec(any_field(), 0..12)) {
-            let record = Record::structure(fields);
+            let record = Aggregate::structure(fields);
             if let Ok(layout) = record.layout() {
                 prop_assert_eq!(layout.size % layout.align, 0);
                 let mut end = 0;
@@ -457,7 +458,7 @@ mod tests {
                     }
                 }
                 prop_assert!(end <= layout.size * 8);
-                let union = Record::union(record.fields.clone()).layout().unwrap();
+                let union = Aggregate::union(record.fields.clone()).layout().unwrap();
                 prop_assert!(union.size <= layout.size);
                 prop_assert_eq!(union.align, layout.align);
             }

@@ -10,13 +10,13 @@
 //! and gcc.
 //!
 //! ```
-//! use culd_abi::layout::{Field, Record, Type};
+//! use culd_abi::layout::{Aggregate, Field, Type};
 //! use culd_abi::types::Fundamental;
 //!
 //! // struct { double d; char c[4]; }
 //! let d = Field::new("d", Type::Fundamental(Fundamental::F64));
 //! let c = Field::new("c", Type::array(Type::Fundamental(Fundamental::S8), 4));
-//! let layout = Record::structure([d, c]).layout()?;
+//! let layout = Aggregate::structure([d, c]).layout()?;
 //! assert_eq!((layout.size, layout.align), (16, 8));
 //! assert_eq!(layout.fields[1].offset, 8);
 //! # Ok::<(), culd_abi::layout::LayoutError>(())

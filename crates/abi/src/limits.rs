@@ -31,7 +31,7 @@ pub struct Limits {
     /// The number of the architecture: 90 for compute capability 9.0.
     pub sm: u32,
     /// Who published the numbers.
-    pub source: Source,
+    pub source: LimitSource,
     /// Blocks that are resident at once.
     pub blocks: u32,
     /// Warps that are resident at once.
@@ -58,21 +58,21 @@ pub struct Limits {
 
 /// Who published the numbers of a compute capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum LimitSource {
     /// The CUDA C++ Programming Guide.
     Guide,
     /// CCCL.
     Cccl,
 }
 
-impl Source {
+impl LimitSource {
     /// The name of the document.
     pub fn name(self) -> &'static str {
         match self {
-            Source::Guide => {
+            LimitSource::Guide => {
                 "CUDA C++ Programming Guide 13.0, Technical Specifications per Compute Capability"
             }
-            Source::Cccl => "CCCL, cuda/__device/arch_traits.h",
+            LimitSource::Cccl => "CCCL, cuda/__device/arch_traits.h",
         }
     }
 }
@@ -80,7 +80,7 @@ impl Source {
 /// Bytes of a KB, as the guide counts.
 const KB: u32 = 1024;
 
-const fn row(sm: u32, source: Source, blocks: u32, warps: u32, shared_kb: u32) -> Limits {
+const fn row(sm: u32, source: LimitSource, blocks: u32, warps: u32, shared_kb: u32) -> Limits {
     let reserved = if sm >= 80 { KB } else { 0 };
     Limits {
         sm,
@@ -107,18 +107,18 @@ const fn row(sm: u32, source: Source, blocks: u32, warps: u32, shared_kb: u32) -
 #[rustfmt::skip]
 pub const LIMITS: &[Limits] = &[
     //  SM   published by   blocks  warps  KB of shared memory
-    row(75,  Source::Guide, 16,     32,    64),
-    row(80,  Source::Guide, 32,     64,    164),
-    row(86,  Source::Guide, 16,     48,    100),
-    row(87,  Source::Guide, 16,     48,    164),
-    row(88,  Source::Cccl,  16,     48,    100),
-    row(89,  Source::Guide, 24,     48,    100),
-    row(90,  Source::Guide, 32,     64,    228),
-    row(100, Source::Guide, 32,     64,    228),
-    row(103, Source::Cccl,  32,     64,    228),
-    row(110, Source::Guide, 24,     48,    228),
-    row(120, Source::Guide, 24,     48,    100),
-    row(121, Source::Cccl,  24,     48,    100),
+    row(75,  LimitSource::Guide, 16,     32,    64),
+    row(80,  LimitSource::Guide, 32,     64,    164),
+    row(86,  LimitSource::Guide, 16,     48,    100),
+    row(87,  LimitSource::Guide, 16,     48,    164),
+    row(88,  LimitSource::Cccl,  16,     48,    100),
+    row(89,  LimitSource::Guide, 24,     48,    100),
+    row(90,  LimitSource::Guide, 32,     64,    228),
+    row(100, LimitSource::Guide, 32,     64,    228),
+    row(103, LimitSource::Cccl,  32,     64,    228),
+    row(110, LimitSource::Guide, 24,     48,    228),
+    row(120, LimitSource::Guide, 24,     48,    100),
+    row(121, LimitSource::Cccl,  24,     48,    100),
 ];
 
 /// What one block of a kernel needs.
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_the_guide() {
-        let of_guide = LIMITS.iter().filter(|row| row.source == Source::Guide);
+        let of_guide = LIMITS.iter().filter(|row| row.source == LimitSource::Guide);
         let rows: Vec<&Limits> = of_guide.collect();
         assert_eq!(
             rows.iter().map(|row| row.sm).collect::<Vec<_>>(),

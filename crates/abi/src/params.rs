@@ -18,7 +18,7 @@ pub const LEAST_REGISTER: u64 = 4;
 
 /// The type of a value in the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum SourceType {
     /// A type of PTX: integer, floating point, pointer, vector, array or record.
     Type(Type),
     /// A reference to a texture, sampler or surface.
@@ -57,8 +57,8 @@ pub enum ParameterError {
 ///
 /// # Errors
 /// The type cannot be passed.
-pub fn parameter(source: &Source) -> Result<Parameter, ParameterError> {
-    let Source::Type(ty) = source else { return Ok(Parameter::Scalar(Fundamental::B64)) };
+pub fn parameter(source: &SourceType) -> Result<Parameter, ParameterError> {
+    let SourceType::Type(ty) = source else { return Ok(Parameter::Scalar(Fundamental::B64)) };
     match ty {
         Type::Fundamental(one) => scalar(*one),
         Type::Pointer(address) => Ok(Parameter::Scalar(match address.untyped() {
@@ -141,12 +141,12 @@ pub fn kernel(parameters: &[Measure], base: u64) -> Result<(Vec<u64>, u64), Layo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Field, Record};
+    use crate::layout::{Aggregate, Field};
     use crate::types::AddressSize;
     use Fundamental as F;
 
     fn passed(ty: Type) -> String {
-        parameter(&Source::Type(ty)).unwrap().declare("x")
+        parameter(&SourceType::Type(ty)).unwrap().declare("x")
     }
 
     #[test]
@@ -167,18 +167,18 @@ mod tests {
         }
         assert_eq!(passed(Type::Pointer(AddressSize::Bits32)), ".param .u32 x");
         assert_eq!(passed(Type::Pointer(AddressSize::Bits64)), ".param .u64 x");
-        assert_eq!(parameter(&Source::Handle), Ok(Parameter::Scalar(F::B64)));
+        assert_eq!(parameter(&SourceType::Handle), Ok(Parameter::Scalar(F::B64)));
         assert_eq!(passed(Type::Vector(F::F32, 3)), ".param .align 4 .b8 x[12]");
     }
 
     #[test]
     fn notes_c_and_d() {
-        let pass = |ty| parameter(&Source::Type(ty));
+        let pass = |ty| parameter(&SourceType::Type(ty));
         assert_eq!(pass(Type::Fundamental(F::F16)), Err(ParameterError::Half));
         assert_eq!(pass(Type::Fundamental(F::B32)), Err(ParameterError::Untyped(F::B32)));
         let aligned = |align| {
             let field = Field::new("c", Type::Fundamental(F::S8));
-            Type::Record(Record { align: Some(align), ..Record::structure([field]) })
+            Type::Record(Aggregate { align: Some(align), ..Aggregate::structure([field]) })
         };
         for align in ALIGNMENTS {
             let Parameter::Bytes(measure) = pass(aligned(align)).unwrap() else {

@@ -14,16 +14,16 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prototype<'p> {
     /// The result; `None` for `void`.
-    pub result: Option<Value>,
+    pub result: Option<PrototypeValue>,
     /// The parameters in order.
-    pub parameters: Vec<Value>,
+    pub parameters: Vec<PrototypeValue>,
     /// The text behind `|`: the registers that a call keeps.
     pub registers: Option<&'p str>,
 }
 
 /// A parameter or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Value {
+pub struct PrototypeValue {
     /// The type of an element.
     pub element: Element,
     /// The number of elements of an array; 0 if it is not known.
@@ -84,7 +84,7 @@ impl<'p> Prototype<'p> {
             }
             None => Some(values.next()??),
         };
-        let parameters = values.collect::<Option<Vec<Value>>>()?;
+        let parameters = values.collect::<Option<Vec<PrototypeValue>>>()?;
         Some(Prototype { result, parameters, registers })
     }
 }
@@ -93,9 +93,9 @@ impl<'p> Prototype<'p> {
 struct Values<'p>(&'p str);
 
 impl Iterator for Values<'_> {
-    type Item = Option<Value>;
+    type Item = Option<PrototypeValue>;
 
-    fn next(&mut self) -> Option<Option<Value>> {
+    fn next(&mut self) -> Option<Option<PrototypeValue>> {
         let letter = self.0.chars().next()?;
         let rest = &self.0[letter.len_utf8()..];
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -106,7 +106,7 @@ impl Iterator for Values<'_> {
             "" => Some(None),
             digits => digits.parse().ok().map(Some),
         };
-        let value = element.zip(count).map(|(element, count)| Value { element, count });
+        let value = element.zip(count).map(|(element, count)| PrototypeValue { element, count });
         if value.is_none() {
             self.0 = "";
         }
@@ -114,7 +114,7 @@ impl Iterator for Values<'_> {
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for PrototypeValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.count {
             None => f.write_str(self.element.name()),
@@ -130,7 +130,8 @@ impl fmt::Display for Prototype<'_> {
         if let Some(result) = self.result {
             write!(f, "({result}) ")?;
         }
-        let parameters: Vec<String> = self.parameters.iter().map(Value::to_string).collect();
+        let parameters: Vec<String> =
+            self.parameters.iter().map(PrototypeValue::to_string).collect();
         write!(f, "({})", parameters.join(", "))
     }
 }

@@ -7,7 +7,7 @@ use crate::types::{AddressSize, Fundamental};
 
 /// The type of a parameter or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum WordType {
     /// Always this type.
     Fixed(Fundamental),
     /// An address: `.b32` or `.b64`.
@@ -16,12 +16,12 @@ pub enum Word {
     Size,
 }
 
-impl Word {
+impl WordType {
     /// The type for addresses of this size.
     pub const fn resolve(self, address: AddressSize) -> Fundamental {
         match self {
-            Word::Fixed(one) => one,
-            Word::Pointer | Word::Size => address.untyped(),
+            WordType::Fixed(one) => one,
+            WordType::Pointer | WordType::Size => address.untyped(),
         }
     }
 }
@@ -32,7 +32,7 @@ pub struct Argument {
     /// Its name in the guide.
     pub name: &'static str,
     /// Its type.
-    pub word: Word,
+    pub word: WordType,
     /// Its meaning.
     pub meaning: &'static str,
 }
@@ -50,7 +50,7 @@ pub struct SystemCall {
     pub emitted_by: (&'static str, &'static str),
 }
 
-const fn argument(name: &'static str, word: Word, meaning: &'static str) -> Argument {
+const fn argument(name: &'static str, word: WordType, meaning: &'static str) -> Argument {
     Argument { name, word, meaning }
 }
 
@@ -58,34 +58,34 @@ const fn argument(name: &'static str, word: Word, meaning: &'static str) -> Argu
 pub const SYSTEM_CALLS: [SystemCall; 4] = [
     SystemCall {
         name: "vprintf",
-        result: Some(argument("status", Word::Fixed(Fundamental::S32), "the status value")),
+        result: Some(argument("status", WordType::Fixed(Fundamental::S32), "the status value")),
         parameters: &[
-            argument("format", Word::Pointer, "the format specifier input"),
-            argument("valist", Word::Pointer, "the valist input"),
+            argument("format", WordType::Pointer, "the format specifier input"),
+            argument("valist", WordType::Pointer, "the valist input"),
         ],
         emitted_by: ("printf", "stdio.h"),
     },
     SystemCall {
         name: "malloc",
-        result: Some(argument("ptr", Word::Pointer, "the memory that was allocated")),
-        parameters: &[argument("size", Word::Size, "the size of memory needed")],
+        result: Some(argument("ptr", WordType::Pointer, "the memory that was allocated")),
+        parameters: &[argument("size", WordType::Size, "the size of memory needed")],
         emitted_by: ("malloc", "malloc.h"),
     },
     SystemCall {
         name: "free",
         result: None,
-        parameters: &[argument("ptr", Word::Pointer, "the memory that should be freed")],
+        parameters: &[argument("ptr", WordType::Pointer, "the memory that should be freed")],
         emitted_by: ("free", "malloc.h"),
     },
     SystemCall {
         name: "__assertfail",
         result: None,
         parameters: &[
-            argument("message", Word::Pointer, "the string that should be output"),
-            argument("file", Word::Pointer, "the file name string associated with the assert"),
-            argument("line", Word::Fixed(Fundamental::B32), "the line number of the assert"),
-            argument("function", Word::Pointer, "the function name string of the assert"),
-            argument("charSize", Word::Size, "the size in bytes of the characters; 1 only"),
+            argument("message", WordType::Pointer, "the string that should be output"),
+            argument("file", WordType::Pointer, "the file name string associated with the assert"),
+            argument("line", WordType::Fixed(Fundamental::B32), "the line number of the assert"),
+            argument("function", WordType::Pointer, "the function name string of the assert"),
+            argument("charSize", WordType::Size, "the size in bytes of the characters; 1 only"),
         ],
         emitted_by: ("assert", "assert.h"),
     },

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use culd_abi::check::{Named, check};
+use culd_abi::check::{NamedModule, check};
 use culd_abi::ptx::Module;
 
 /// What is found in topics that are not about errors: files that are not linked together, and a
@@ -64,8 +64,8 @@ fn programs_that_link_have_no_findings() {
                 (name, Module::parse(&fs::read_to_string(path).unwrap()))
             })
             .collect();
-        let named: Vec<Named<'_>> =
-            texts.iter().map(|(name, module)| Named { name, module }).collect();
+        let named: Vec<NamedModule<'_>> =
+            texts.iter().map(|(name, module)| NamedModule { name, module }).collect();
         let topic = folder.strip_prefix(&root).unwrap().display().to_string();
         let found = check(&named);
         if !found.is_empty() && !topic.starts_with("errors") {

@@ -1,7 +1,7 @@
 //! The interface check on small programs, one for each fault and one for what is none.
 #![allow(clippy::unwrap_used)]
 
-use culd_abi::check::{Named, check};
+use culd_abi::check::{NamedModule, check};
 use culd_abi::ptx::Module;
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
@@ -22,8 +22,8 @@ fn found_in(texts: &[String]) -> Vec<String> {
             (name.to_string(), module)
         })
         .collect();
-    let named: Vec<Named<'_>> =
-        modules.iter().map(|(name, module)| Named { name, module }).collect();
+    let named: Vec<NamedModule<'_>> =
+        modules.iter().map(|(name, module)| NamedModule { name, module }).collect();
     let show = |finding: &culd_abi::check::Finding| match &finding.other {
         Some((place, says)) => format!("{finding} ({place}: {says})"),
         None => finding.to_string(),

@@ -53,7 +53,7 @@ const SHORT_HEAD: usize = 8;
 /// The form of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum CapsuleForm {
     /// One bit: everything is in the machine code.
     Elided,
     /// One instruction, a multiple of 16 bytes.
@@ -64,32 +64,32 @@ pub enum Kind {
     Group,
 }
 
-impl Kind {
+impl CapsuleForm {
     /// The kind in words.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Elided => "elided",
-            Kind::Full => "full",
-            Kind::Short => "short",
-            Kind::Group => "group",
+            CapsuleForm::Elided => "elided",
+            CapsuleForm::Full => "full",
+            CapsuleForm::Short => "short",
+            CapsuleForm::Group => "group",
         }
     }
 }
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct CapsuleRecord {
     /// Its number, from 0.
     pub number: u32,
     /// The form.
-    pub kind: Kind,
+    pub kind: CapsuleForm,
     /// The instructions of the machine code it stands for, counted from 0.
     pub instructions: Range<u64>,
     /// Its bytes in the section; none for an elided one.
     pub bytes: Range<usize>,
 }
 
-impl Record {
+impl CapsuleRecord {
     /// The bytes of the section that the value of a relocation fills: `width` bytes at `offset` of
     /// the Mercury code. `None` if the record has no bytes because everything is in the machine
     /// code.
@@ -98,8 +98,8 @@ impl Record {
     /// not fit its last 16 bytes.
     pub fn field(&self, offset: u64, width: usize) -> Result<Option<Range<usize>>, String> {
         match self.kind {
-            Kind::Elided => Ok(None),
-            Kind::Full => {
+            CapsuleForm::Elided => Ok(None),
+            CapsuleForm::Full => {
                 let at = (offset % INSTRUCTION) as usize;
                 let unit = INSTRUCTION as usize;
                 if at + width > unit {
@@ -111,7 +111,7 @@ impl Record {
                 let start = self.bytes.end - unit + at;
                 Ok(Some(start..start + width))
             }
-            Kind::Short | Kind::Group => Err(format!(
+            CapsuleForm::Short | CapsuleForm::Group => Err(format!(
                 "record {} is a {} record, which takes no value of a relocation ({width} bytes at {offset:#x})",
                 self.number,
                 self.kind.name(),
@@ -227,7 +227,7 @@ impl<'d> Capsule<'d> {
     }
 
     /// All entries in the order of their instructions.
-    pub fn records(&self) -> impl Iterator<Item = Record> + use<'d> {
+    pub fn records(&self) -> impl Iterator<Item = CapsuleRecord> + use<'d> {
         self.walk()
     }
 
@@ -239,7 +239,7 @@ impl<'d> Capsule<'d> {
     /// the section names the function. Costs O(n) in entries and sites.
     pub fn fields(&self, sites: &[Site]) -> Result<Vec<Option<Range<usize>>>, Malformed> {
         let mut walk = self.walk();
-        let mut record: Option<Record> = None;
+        let mut record: Option<CapsuleRecord> = None;
         sites
             .iter()
             .map(|site| {
@@ -275,9 +275,10 @@ impl<'d> Capsule<'d> {
                 Malformed::section(self.section, record.bytes.start as u64, what)
             };
             match record.kind {
-                Kind::Elided | Kind::Short => {}
-                Kind::Full if !reads_images(bytes) => {}
-                Kind::Full => match (bytes.get(2), read::u16_at(bytes, 28), bytes.get(30..)) {
+                CapsuleForm::Elided | CapsuleForm::Short => {}
+                CapsuleForm::Full if !reads_images(bytes) => {}
+                CapsuleForm::Full => match (bytes.get(2), read::u16_at(bytes, 28), bytes.get(30..))
+                {
                     (Some(&IN_REGISTER), Some(offset), Some([0, 0])) => {
                         let code = record.instructions.start * INSTRUCTION;
                         loads.push(ImageLoad { code, offset });
@@ -285,7 +286,7 @@ impl<'d> Capsule<'d> {
                     (Some(form), ..) if NUMBERS.contains(form) => {}
                     _ => return Err(unknown()),
                 },
-                Kind::Group => {
+                CapsuleForm::Group => {
                     let mut rest = bytes.get(2..).unwrap_or_default();
                     while let Some(size) = rest.first().and_then(|&first| full_size(first)) {
                         if reads_images(rest.get(..size).unwrap_or_default()) {
@@ -348,20 +349,20 @@ fn is_elided(bits: &[u8], number: u32) -> Option<bool> {
 }
 
 /// Kind, bytes and instructions of the record at byte `at` of the section, if all of it is there.
-fn record(data: &[u8], at: usize) -> Option<(Kind, usize, u64)> {
+fn record(data: &[u8], at: usize) -> Option<(CapsuleForm, usize, u64)> {
     let data = data.get(at..)?;
     let first = *data.first()?;
     let (kind, size, instructions) = match first & 0x50 {
-        0x40 => (Kind::Short, 4, 1),
+        0x40 => (CapsuleForm::Short, 4, 1),
         0x50 => {
             let pairs = read::u8_at(data, 1)?;
             let mut size = 2;
             for _ in 0..first & 15 {
                 size += full_size(read::u8_at(data, size)?)?;
             }
-            (Kind::Group, size, 2 * u64::from(pairs) + u64::from(first >> 7))
+            (CapsuleForm::Group, size, 2 * u64::from(pairs) + u64::from(first >> 7))
         }
-        _ => (Kind::Full, full_size(first)?, 1),
+        _ => (CapsuleForm::Full, full_size(first)?, 1),
     };
     (size <= data.len()).then_some((kind, size, instructions))
 }
@@ -378,17 +379,17 @@ fn full_size(first: u8) -> Option<usize> {
 }
 
 impl Iterator for EntryWalk<'_> {
-    type Item = Record;
+    type Item = CapsuleRecord;
 
-    fn next(&mut self) -> Option<Record> {
+    fn next(&mut self) -> Option<CapsuleRecord> {
         if self.number >= self.entries {
             return None;
         }
         let (kind, size, instructions) = match is_elided(self.bits, self.number)? {
-            true => (Kind::Elided, 0, 1),
+            true => (CapsuleForm::Elided, 0, 1),
             false => record(self.data, self.at)?,
         };
-        let record = Record {
+        let record = CapsuleRecord {
             number: self.number,
             kind,
             instructions: self.instruction..self.instruction + instructions,

@@ -30,7 +30,7 @@ pub mod flag {
 
 /// The id of a unified function or variable, `.attribute(.unified(a, b))` in PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id(pub u64, pub u64);
+pub struct UnifiedId(pub u64, pub u64);
 
 /// A record of `.nv.uft.entry` or `.nv.udt.entry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Entry {
     /// Offset in `.nv.uft` or `.nv.udt`, bytes; of a function 0 before the last link.
     pub offset: u64,
     /// Its id.
-    pub id: Id,
+    pub id: UnifiedId,
 }
 
 impl Entry {
@@ -66,8 +66,8 @@ impl Entry {
     }
 }
 
-fn id_at(data: &[u8], at: usize) -> Option<Id> {
-    Some(Id(read::u64_at(data, at)?, read::u64_at(data, at.checked_add(8)?)?))
+fn id_at(data: &[u8], at: usize) -> Option<UnifiedId> {
+    Some(UnifiedId(read::u64_at(data, at)?, read::u64_at(data, at.checked_add(8)?)?))
 }
 
 /// The records of entry section `section`, in file order, each with its offset in bytes.
@@ -91,9 +91,9 @@ pub const TAIL_VERSION: u32 = 2;
 
 /// The place of one function or variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct UnifiedPlace {
     /// Its id.
-    pub id: Id,
+    pub id: UnifiedId,
     /// Offset in its table, bytes.
     pub offset: u64,
 }
@@ -104,12 +104,12 @@ pub struct Window {
     /// Bytes of the table.
     pub size: u64,
     /// In file order.
-    pub places: Vec<Place>,
+    pub places: Vec<UnifiedPlace>,
 }
 
 impl Window {
     /// Offsets by id, bytes; of an id that is listed twice the last.
-    pub fn offsets(&self) -> HashMap<Id, u64> {
+    pub fn offsets(&self) -> HashMap<UnifiedId, u64> {
         self.places.iter().map(|place| (place.id, place.offset)).collect()
     }
 }
@@ -163,9 +163,9 @@ impl Uidx {
         let window = |size, start, count| {
             let at = (start..).step_by(PLACE).take(count);
             let place = |at: usize| {
-                Some(Place { id: id_at(data, at)?, offset: read::u64_at(data, at + 16)? })
+                Some(UnifiedPlace { id: id_at(data, at)?, offset: read::u64_at(data, at + 16)? })
             };
-            Some(Window { size, places: at.map(place).collect::<Option<Vec<Place>>>()? })
+            Some(Window { size, places: at.map(place).collect::<Option<Vec<UnifiedPlace>>>()? })
         };
         Some(Uidx {
             version,
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn sample(version: u32) -> Uidx {
-        let place = |a, b, offset| Place { id: Id(a, b), offset };
+        let place = |a, b, offset| UnifiedPlace { id: UnifiedId(a, b), offset };
         let functions = vec![place(1, 2, 128), place(3, 4, 0)];
         Uidx {
             version,
@@ -240,8 +240,12 @@ mod tests {
 
     #[test]
     fn entries_read_back() {
-        let entry =
-            Entry { symbol: SymbolIndex(7), flags: flag::VALID, offset: 64, id: Id(9, 1 << 63) };
+        let entry = Entry {
+            symbol: SymbolIndex(7),
+            flags: flag::VALID,
+            offset: 64,
+            id: UnifiedId(9, 1 << 63),
+        };
         let mut bytes = Vec::new();
         entry.write(&mut bytes);
         assert_eq!(bytes.len(), ENTRY_SIZE);

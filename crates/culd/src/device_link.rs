@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use culd_driver::{DeviceLinkRequest, InputKind, Item};
+use culd_driver::{DeviceLinkRequest, InputItem, InputKind};
 use culd_fatbin::registration::{Machine, Visibility};
 
 use crate::diagnostic::{Diagnostic, LinkError};
@@ -26,14 +26,14 @@ use crate::options::Options;
 #[derive(Debug, Clone)]
 pub struct DeviceLink<'d> {
     options: Vec<Options>,
-    items: Vec<Item<'d>>,
+    items: Vec<InputItem<'d>>,
 }
 
 /// A program that is linked for its architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceLinked {
     /// The entries of the fat binary, in the order of the architectures.
-    pub images: Vec<culd_fatbin::writer::Image>,
+    pub images: Vec<culd_fatbin::writer::InputImage>,
     /// The ids of the modules that the host object registers.
     pub modules: Vec<Vec<u8>>,
     /// Warnings and infos, those of each architecture after those of the one before.
@@ -48,7 +48,7 @@ impl<'d> DeviceLink<'d> {
 
     /// Adds the file at `path`, which is read when the link begins, as the command line takes it.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> &mut Self {
-        self.items.push(Item::file(path, InputKind::Named));
+        self.items.push(InputItem::file(path, InputKind::Named));
         self
     }
 

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use culd_cubin::Cubin;
 use culd_cubin::arch::Arch;
-use culd_driver::{Content, InputKind, Item, LinkRequest, LinkedInput, Target};
+use culd_driver::{Content, InputItem, InputKind, LinkRequest, LinkedInput, Target};
 use culd_link::{Account, Cancel, Dialect, Session, Severity};
-use culd_report::Input;
+use culd_report::ReportInput;
 
 use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
@@ -36,7 +36,7 @@ use crate::options::Options;
 #[derive(Debug, Clone)]
 pub struct Linker<'d> {
     options: Options,
-    items: Vec<Item<'d>>,
+    items: Vec<InputItem<'d>>,
 }
 
 /// A linked program.
@@ -47,7 +47,7 @@ pub struct Linked {
     parts: Vec<LinkedInput>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<ReportInput>,
     pub(crate) objects: Vec<usize>,
     pub(crate) account: Account,
 }
@@ -68,7 +68,11 @@ impl<'d> Linker<'d> {
     ) -> &mut Self {
         // The name of a file on the command line says what it is; the name of bytes does not.
         let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
-        self.items.push(Item { name: name.into(), kind, content: Content::Bytes(bytes.into()) });
+        self.items.push(InputItem {
+            name: name.into(),
+            kind,
+            content: Content::Bytes(bytes.into()),
+        });
         self
     }
 
@@ -80,7 +84,7 @@ impl<'d> Linker<'d> {
 
     /// Adds the file at `path`, which must be of this kind, whatever its name.
     pub fn add_file_of_kind(&mut self, path: impl AsRef<Path>, kind: InputKind) -> &mut Self {
-        self.items.push(Item::file(path, kind));
+        self.items.push(InputItem::file(path, kind));
         self
     }
 

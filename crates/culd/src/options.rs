@@ -8,7 +8,7 @@ use std::path::Path;
 
 use culd_cubin::arch::{Arch, UnknownArch};
 use culd_cubin::unified::BadUidx;
-use culd_driver::{Id, Request, Target, UsageError};
+use culd_driver::{OptionId, Request, Target, UsageError};
 use culd_link::{Dialect, IndexFile};
 use thiserror::Error;
 
@@ -50,7 +50,7 @@ pub enum OptionsError {
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) target: &'static Arch,
-    pub(crate) options: culd_driver::Options,
+    pub(crate) options: culd_driver::CommandOptions,
     pub(crate) index: Option<IndexFile>,
     pub(crate) threads: usize,
 }
@@ -72,7 +72,7 @@ impl TryFrom<&str> for Options {
 impl Options {
     /// A plain link for `target`.
     pub fn new(target: &'static Arch) -> Self {
-        let options = culd_driver::Options::for_target(Target::Real(target));
+        let options = culd_driver::CommandOptions::for_target(Target::Real(target));
         Options { target, options, index: None, threads: 0 }
     }
 
@@ -112,9 +112,10 @@ impl Options {
         let Some(Target::Real(target)) = options.target else { return Err(OptionsError::NoLink) };
         options.inputs.clear();
         if options.output() == Some(Path::new("a.out")) {
-            options.unset(Id::Output);
+            options.unset(OptionId::Output);
         }
-        let threads = options.number(Id::Threads).and_then(|count| usize::try_from(count).ok());
+        let threads =
+            options.number(OptionId::Threads).and_then(|count| usize::try_from(count).ok());
         Ok(Options {
             target,
             options: *options,
@@ -131,114 +132,114 @@ impl Options {
     /// `-g`: no function is dead, and shared variables keep their symbols.
     #[must_use]
     pub fn debug(self, on: bool) -> Self {
-        self.flag(Id::Debug, on)
+        self.flag(OptionId::Debug, on)
     }
 
     /// `-r`: the output is an object that can be linked again.
     #[must_use]
     pub fn relocatable(self, on: bool) -> Self {
-        self.flag(Id::Relocatable, on)
+        self.flag(OptionId::Relocatable, on)
     }
 
     /// `--preserve-relocs`: the output keeps a record of every relocation that is applied.
     #[must_use]
     pub fn preserve_relocs(self, on: bool) -> Self {
-        self.flag(Id::PreserveRelocs, on)
+        self.flag(OptionId::PreserveRelocs, on)
     }
 
     /// Keeps kernels that no host code refers to.
     #[must_use]
     pub fn ignore_host_info(self, on: bool) -> Self {
-        self.flag(Id::IgnoreHostInfo, on)
+        self.flag(OptionId::IgnoreHostInfo, on)
     }
 
     /// Links libcudadevrt even if nothing needs it.
     #[must_use]
     pub fn keep_system_libraries(self, on: bool) -> Self {
-        self.flag(Id::KeepSystemLibraries, on)
+        self.flag(OptionId::KeepSystemLibraries, on)
     }
 
     /// Leaves undefined variables in global memory undefined, without an error.
     #[must_use]
     pub fn allow_undefined_globals(self, on: bool) -> Self {
-        self.flag(Id::AllowUndefinedGlobals, on)
+        self.flag(OptionId::AllowUndefinedGlobals, on)
     }
 
     /// Warnings are errors.
     #[must_use]
     pub fn warnings_are_errors(self, on: bool) -> Self {
-        self.flag(Id::WarningsAreErrors, on)
+        self.flag(OptionId::WarningsAreErrors, on)
     }
 
     /// Inputs that are ignored are errors.
     #[must_use]
     pub fn strict(self, on: bool) -> Self {
-        self.flag(Id::Strict, on)
+        self.flag(OptionId::Strict, on)
     }
 
     /// No warnings about ignored inputs.
     #[must_use]
     pub fn disable_warnings(self, on: bool) -> Self {
-        self.flag(Id::DisableWarnings, on)
+        self.flag(OptionId::DisableWarnings, on)
     }
 
     /// No infos, and no warnings about stack sizes, architectures and compatibility.
     #[must_use]
     pub fn disable_infos(self, on: bool) -> Self {
-        self.flag(Id::DisableInfos, on)
+        self.flag(OptionId::DisableInfos, on)
     }
 
     /// No warnings about inputs without code for the target.
     #[must_use]
     pub fn suppress_arch_warning(self, on: bool) -> Self {
-        self.flag(Id::SuppressArchWarning, on)
+        self.flag(OptionId::SuppressArchWarning, on)
     }
 
     /// No warnings about kernels of unknown stack size.
     #[must_use]
     pub fn suppress_stack_size_warning(self, on: bool) -> Self {
-        self.flag(Id::SuppressStackSizeWarning, on)
+        self.flag(OptionId::SuppressStackSizeWarning, on)
     }
 
     /// Removes all kernels but these. A kernel is used if its mangled name contains the text; `*`
     /// in the text stands for anything. Repeated calls add names.
     #[must_use]
     pub fn kernels_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
-        self.list(Id::KernelsUsed, names)
+        self.list(OptionId::KernelsUsed, names)
     }
 
     /// Names of variables that are used. Without [`Options::kernels_used`] no kernel is used then.
     /// Repeated calls add names.
     #[must_use]
     pub fn variables_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
-        self.list(Id::VariablesUsed, names)
+        self.list(OptionId::VariablesUsed, names)
     }
 
     /// Folders in which [`Linker::add_library`](crate::Linker::add_library) looks, in order.
     /// Repeated calls add folders.
     #[must_use]
     pub fn library_paths<T: Into<OsString>>(self, folders: impl IntoIterator<Item = T>) -> Self {
-        self.list(Id::LibraryPath, folders)
+        self.list(OptionId::LibraryPath, folders)
     }
 
     /// The ptxas that compiles PTX. Without it, the first one is used that is found in the toolkit
     /// of this program, `CUDA_HOME`, `CUDA_PATH` or `PATH`.
     #[must_use]
     pub fn ptxas_path(mut self, path: impl AsRef<Path>) -> Self {
-        self.options.set(Id::PtxasPath, [path.as_ref()]);
+        self.options.set(OptionId::PtxasPath, [path.as_ref()]);
         self
     }
 
     /// Options for ptxas. Repeated calls add options.
     #[must_use]
     pub fn ptxas_options<T: Into<OsString>>(self, options: impl IntoIterator<Item = T>) -> Self {
-        self.list(Id::Xptxas, options)
+        self.list(OptionId::Xptxas, options)
     }
 
     /// The most registers per thread of code that is compiled.
     #[must_use]
     pub fn max_registers(mut self, count: u32) -> Self {
-        self.options.set(Id::MaxRegisters, [count.to_string()]);
+        self.options.set(OptionId::MaxRegisters, [count.to_string()]);
         self
     }
 
@@ -250,14 +251,14 @@ impl Options {
     /// ```
     #[must_use]
     pub fn dialect(mut self, dialect: &'static Dialect) -> Self {
-        self.options.set(Id::Dialect, [dialect.to_string()]);
+        self.options.set(OptionId::Dialect, [dialect.to_string()]);
         self
     }
 
     /// The name of the output in the tool note, which has it with [`Options::debug`] only.
     #[must_use]
     pub fn output_name(mut self, name: impl Into<OsString>) -> Self {
-        self.options.set(Id::Output, [name.into()]);
+        self.options.set(OptionId::Output, [name.into()]);
         self
     }
 
@@ -278,7 +279,7 @@ impl Options {
         self
     }
 
-    fn flag(mut self, id: Id, on: bool) -> Self {
+    fn flag(mut self, id: OptionId, on: bool) -> Self {
         match on {
             true => self.options.set(id, [""; 0]),
             false => self.options.unset(id),
@@ -286,18 +287,18 @@ impl Options {
         self
     }
 
-    fn list<T: Into<OsString>>(mut self, id: Id, more: impl IntoIterator<Item = T>) -> Self {
+    fn list<T: Into<OsString>>(mut self, id: OptionId, more: impl IntoIterator<Item = T>) -> Self {
         self.append(id, more.into_iter().map(Into::into));
         self
     }
 
     /// Lists add up, as on the command line.
-    fn append(&mut self, id: Id, more: impl Iterator<Item = OsString>) {
+    fn append(&mut self, id: OptionId, more: impl Iterator<Item = OsString>) {
         let all: Vec<OsString> = self.options.list(id).iter().cloned().chain(more).collect();
         self.options.set(id, all);
     }
 
     pub(crate) fn add_library(&mut self, name: OsString) {
-        self.append(Id::Library, std::iter::once(name));
+        self.append(OptionId::Library, std::iter::once(name));
     }
 }

@@ -3,7 +3,7 @@
 //! In: the account of the link, its inputs and messages. Out: a [`Report`].
 
 use culd_link::Severity;
-use culd_report::{Message, Report, ReportedLink};
+use culd_report::{Report, ReportMessage, ReportedLink};
 
 use crate::diagnostic::Diagnostic;
 use crate::linker::Linked;
@@ -26,12 +26,12 @@ impl Linked {
     }
 }
 
-fn message(diagnostic: &Diagnostic) -> Message {
+fn message(diagnostic: &Diagnostic) -> ReportMessage {
     let severity = match diagnostic.severity {
         Severity::Info => "info",
         Severity::Warning => "warning",
         Severity::Error => "error",
         Severity::Fatal => "fatal",
     };
-    Message::new(severity, diagnostic.text.clone(), diagnostic.notes.clone())
+    ReportMessage::new(severity, diagnostic.text.clone(), diagnostic.notes.clone())
 }

@@ -12,11 +12,11 @@ use std::process::Command;
 
 use culd_cubin::Cubin;
 use culd_cubin::arch::{Arch, Variant};
-use culd_fatbin::container::Kind;
-use culd_fatbin::embed::{Use, c_text};
+use culd_fatbin::container::ImageKind;
+use culd_fatbin::embed::{EmbedUse, c_text};
 use culd_fatbin::header::flag;
 use culd_fatbin::packing::{Mode, Packing};
-use culd_fatbin::writer::{Image, Target, write};
+use culd_fatbin::writer::{ImageTarget, InputImage, write};
 use thiserror::Error;
 
 use crate::messages::{FileError, RunOutcome};
@@ -61,7 +61,7 @@ enum FatbinaryError {
 
 /// The options of a line.
 #[derive(Debug, Default)]
-struct Request {
+struct FatbinaryRequest {
     create: Option<PathBuf>,
     embedded: Option<PathBuf>,
     images: Vec<Spec>,
@@ -79,14 +79,14 @@ struct Request {
 /// An image that is named.
 #[derive(Debug)]
 struct Spec {
-    kind: Kind,
-    target: Target,
+    kind: ImageKind,
+    target: ImageTarget,
     file: OsString,
 }
 
 /// Makes a fat binary as `words`, those behind the command, say.
 pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
-    match Request::read(words) {
+    match FatbinaryRequest::read(words) {
         Ok(request) if request.help => (HELP.to_owned(), RunOutcome::success()),
         Ok(request) => (String::new(), request.make()),
         Err(error) => (String::new(), RunOutcome::fatal(error)),
@@ -97,7 +97,7 @@ pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
 /// of the toolkit.
 pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
     let Some((_, marker)) = marker::own() else { return fatbinary(words) };
-    match Request::read(words) {
+    match FatbinaryRequest::read(words) {
         Ok(request) if !request.help && request.is_exact() => (String::new(), request.make()),
         _ => {
             let real = marker.toolkit.join("bin/fatbinary");
@@ -112,9 +112,10 @@ pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
     }
 }
 
-impl Request {
+impl FatbinaryRequest {
     fn read(words: &[OsString]) -> Result<Self, FatbinaryError> {
-        let mut request = Request { help: words.is_empty(), ..Request::default() };
+        let mut request =
+            FatbinaryRequest { help: words.is_empty(), ..FatbinaryRequest::default() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let (typed, joined) = split_name(word);
@@ -161,12 +162,12 @@ impl Request {
     /// True if the fat binary has the bytes of NVIDIA's.
     fn is_exact(&self) -> bool {
         let stored = self.packing.off || self.packing.mode == Mode::None;
-        stored || self.images.iter().all(|image| image.kind != Kind::LtoIr)
+        stored || self.images.iter().all(|image| image.kind != ImageKind::LtoIr)
     }
 
     fn make(&self) -> RunOutcome {
         let images = self.images.iter().map(|spec| self.image(spec));
-        let images = images.collect::<Result<Vec<Image>, _>>();
+        let images = images.collect::<Result<Vec<InputImage>, _>>();
         let whole = images.and_then(|images| write(&images).map_err(FatbinaryError::Whole));
         let whole = match whole {
             Ok(whole) => whole,
@@ -180,10 +181,10 @@ impl Request {
         }
         if let Some(path) = &self.embedded {
             let purpose = match () {
-                () if self.module && self.link => Use::LinkedModule,
-                () if self.module => Use::Module,
-                () if self.link => Use::DeviceLink,
-                () => Use::Program,
+                () if self.module && self.link => EmbedUse::LinkedModule,
+                () if self.module => EmbedUse::Module,
+                () if self.link => EmbedUse::DeviceLink,
+                () => EmbedUse::Program,
             };
             if let Err(error) = output::write(path, &c_text(&whole, purpose, !self.no_asm)) {
                 return failed(path, error);
@@ -192,26 +193,26 @@ impl Request {
         RunOutcome::success()
     }
 
-    fn image(&self, spec: &Spec) -> Result<Image, FatbinaryError> {
+    fn image(&self, spec: &Spec) -> Result<InputImage, FatbinaryError> {
         let file = || culd_text::name(&spec.file);
         let (data, _) =
             files::read(Path::new(&spec.file)).map_err(|_| FatbinaryError::Open(file()))?;
         let data = data.to_vec();
         let wrong = |error| FatbinaryError::Image { file: file(), error };
         let image = match spec.kind {
-            Kind::Elf => {
+            ImageKind::Elf => {
                 let sm = Cubin::parse(&data).ok().map(|cubin| cubin.header.sm());
                 if sm.is_some_and(|sm| sm != spec.target.sm) {
                     return Err(FatbinaryError::Mismatch);
                 }
-                Image::cubin(data, spec.target).map_err(wrong)?
+                InputImage::cubin(data, spec.target).map_err(wrong)?
             }
-            Kind::Ptx => {
-                let image = Image::ptx(&data, spec.target).map_err(wrong)?;
+            ImageKind::Ptx => {
+                let image = InputImage::ptx(&data, spec.target).map_err(wrong)?;
                 image.options(self.ptxas.as_slice())
             }
             _ => {
-                let image = Image::lto_ir(data, spec.target).map_err(wrong)?;
+                let image = InputImage::lto_ir(data, spec.target).map_err(wrong)?;
                 image.options(self.cicc.as_slice())
             }
         };
@@ -230,9 +231,9 @@ impl Spec {
             match (key.as_bytes(), old) {
                 (b"kind", false) => {
                     kind = match value.as_bytes() {
-                        b"elf" => Some(Kind::Elf),
-                        b"ptx" => Some(Kind::Ptx),
-                        b"nvvm" => Some(Kind::LtoIr),
+                        b"elf" => Some(ImageKind::Elf),
+                        b"ptx" => Some(ImageKind::Ptx),
+                        b"nvvm" => Some(ImageKind::LtoIr),
                         _ => return Err(FatbinaryError::Kind),
                     };
                 }
@@ -243,9 +244,9 @@ impl Spec {
                         .and_then(|text| text.split_once('_'))
                         .ok_or(FatbinaryError::Arch)?;
                     kind = match name {
-                        "sm" => Some(Kind::Elf),
-                        "compute" => Some(Kind::Ptx),
-                        "lto" => Some(Kind::LtoIr),
+                        "sm" => Some(ImageKind::Elf),
+                        "compute" => Some(ImageKind::Ptx),
+                        "lto" => Some(ImageKind::LtoIr),
                         _ => return Err(FatbinaryError::Arch),
                     };
                     sm = Some(number.into());
@@ -258,9 +259,9 @@ impl Spec {
         let name = sm.as_deref().and_then(OsStr::to_str).ok_or(FatbinaryError::Arch)?;
         let arch = Arch::by_name(&format!("sm_{name}")).ok_or(FatbinaryError::Arch)?;
         let target = match arch.variant {
-            Variant::Plain => Target::sm(arch.sm),
-            Variant::Accelerated => Target::accelerated(arch.sm),
-            Variant::Family => Target::family(arch.sm),
+            Variant::Plain => ImageTarget::sm(arch.sm),
+            Variant::Accelerated => ImageTarget::accelerated(arch.sm),
+            Variant::Family => ImageTarget::family(arch.sm),
         };
         Ok(Spec { kind, target, file: file.unwrap_or_default() })
     }

@@ -14,10 +14,10 @@ use std::{env, fs};
 
 use culd_fatbin::registration::Machine;
 
-use crate::device_link::{self, Plan, run};
+use crate::device_link::{self, DeviceLinkPlan, run};
 use crate::messages::RunOutcome;
-use crate::nvcc::{CommandLine, Id, Profile, words_of};
-use crate::options::Options;
+use crate::nvcc::{CommandLine, NvccOptionId, Profile, words_of};
+use crate::options::CommandOptions;
 use crate::os::place;
 use crate::shadow;
 use crate::toolkit::marker;
@@ -37,9 +37,9 @@ const LINKED: &str = "dlink.o";
 /// The decision on a line of nvcc.
 enum NvccLine {
     /// A device link.
-    DeviceLink(Plan),
+    DeviceLink(DeviceLinkPlan),
     /// A device link and the host's link.
-    Whole(Plan),
+    Whole(DeviceLinkPlan),
     /// Something else.
     Other,
 }
@@ -58,7 +58,7 @@ fn front(words: &[OsString]) -> RunOutcome {
         );
     };
     // Another toolkit in the same place: loudly, whoever would do the work.
-    if let Err(line) = shadow::before_link(&Options::for_nobody()) {
+    if let Err(line) = shadow::before_link(&CommandOptions::for_nobody()) {
         return RunOutcome::fatal_line(line);
     }
     let real = marker.toolkit.join("bin/nvcc");
@@ -80,10 +80,10 @@ fn understood(words: &[OsString]) -> NvccLine {
         let all = [&flags("NVCC_PREPEND_FLAGS")?[..], words, &flags("NVCC_APPEND_FLAGS")?].concat();
         let line = CommandLine::parse(&all).ok()?;
         let odd = !line.redefined.is_empty()
-            || line.has(Id::Verbose)
-            || line.has(Id::NoDeviceLink)
-            || line.text(Id::CudaRuntime) == Some("none")
-            || line.has(Id::NvlinkWords)
+            || line.has(NvccOptionId::Verbose)
+            || line.has(NvccOptionId::NoDeviceLink)
+            || line.text(NvccOptionId::CudaRuntime) == Some("none")
+            || line.has(NvccOptionId::NvlinkWords)
             || !compiler_is_usual(&line);
         if odd {
             return None;
@@ -95,7 +95,7 @@ fn understood(words: &[OsString]) -> NvccLine {
         Some((line, plan))
     };
     match planned() {
-        Some((line, plan)) if line.has(Id::DeviceLink) => NvccLine::DeviceLink(plan),
+        Some((line, plan)) if line.has(NvccOptionId::DeviceLink) => NvccLine::DeviceLink(plan),
         Some((line, plan)) if is_link(&line, &plan) => NvccLine::Whole(plan),
         _ => NvccLine::Other,
     }
@@ -103,17 +103,17 @@ fn understood(words: &[OsString]) -> NvccLine {
 
 /// True if a line without a phase is a link of objects that nvcc would make of device and host
 /// code.
-fn is_link(line: &CommandLine, plan: &Plan) -> bool {
+fn is_link(line: &CommandLine, plan: &DeviceLinkPlan) -> bool {
     let object = |input: &OsString| {
         let path = Path::new(input);
         path.extension().is_some_and(|extension| extension == "o" || extension == "a")
             && fs::metadata(path).is_ok_and(|meta| meta.is_file())
     };
-    plan.is_plain() && !line.has(Id::Lto) && line.inputs.iter().all(object)
+    plan.is_plain() && !line.has(NvccOptionId::Lto) && line.inputs.iter().all(object)
 }
 
 fn compiler_is_usual(line: &CommandLine) -> bool {
-    let named = line.value(Id::HostCompiler).map(OsStr::to_owned);
+    let named = line.value(NvccOptionId::HostCompiler).map(OsStr::to_owned);
     let Some(named) = named.or_else(|| env::var_os("NVCC_CCBIN")) else { return true };
     let path = Path::new(&named);
     let name = path.file_name().unwrap_or_default().as_bytes();
@@ -127,7 +127,7 @@ fn compiler_is_usual(line: &CommandLine) -> bool {
 }
 
 /// A whole link: the device link here, then the host's by the real nvcc.
-fn whole(mut plan: Plan, real: &Path, words: &[OsString]) -> RunOutcome {
+fn whole(mut plan: DeviceLinkPlan, real: &Path, words: &[OsString]) -> RunOutcome {
     let scratch = match place::scratch("culd-nvcc-", &[LINKED], None, |_| Ok(())) {
         Ok(scratch) => scratch,
         Err(error) => return RunOutcome::fatal(error),

@@ -15,18 +15,18 @@ use thiserror::Error;
 use crate::options::base_name;
 
 /// Code in the inputs that is not linked.
-pub struct Elsewhere<'a> {
+pub struct UnlinkedCode<'a> {
     /// The input, as messages name it.
     pub file: String,
     /// Why it is not linked.
-    pub why: Unlinked,
+    pub why: UnlinkedReason,
     /// Its bytes, if it is a cubin: read only when a name is undefined.
     pub cubin: Option<Box<dyn Fn() -> Option<Vec<u8>> + 'a>>,
 }
 
 /// Why code is not linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unlinked {
+pub enum UnlinkedReason {
     /// It is for this architecture, which the target does not take.
     OtherArch(String),
     /// It is LTO-IR, which needs `-lto`.
@@ -78,7 +78,7 @@ pub fn holds<'n>(file: &str, archs: impl IntoIterator<Item = &'n str>) -> Option
 /// `-l` without an archive.
 pub fn undefined(
     names: &[&str],
-    elsewhere: &[Elsewhere<'_>],
+    elsewhere: &[UnlinkedCode<'_>],
     archives: &[String],
     missing_libraries: &[String],
 ) -> Vec<Vec<Hint>> {
@@ -93,19 +93,19 @@ pub fn undefined(
             .and_then(|read| read())
             .map_or(Vec::new(), |bytes| defined_among(&bytes, names));
         match &part.why {
-            Unlinked::LtoIr => add(&mut general, Hint::LtoIr { file }),
-            Unlinked::WholeProgram if defined.is_empty() => {
+            UnlinkedReason::LtoIr => add(&mut general, Hint::LtoIr { file }),
+            UnlinkedReason::WholeProgram if defined.is_empty() => {
                 add(&mut general, Hint::NotRelocatable { file });
             }
-            Unlinked::WholeProgram => {
+            UnlinkedReason::WholeProgram => {
                 let hint = Hint::WholeProgram { file };
                 defined.iter().for_each(|&at| add(&mut hints[at], hint.clone()));
             }
-            Unlinked::LinkedBefore(by) => {
+            UnlinkedReason::LinkedBefore(by) => {
                 let hint = Hint::LinkedBefore { file, by: by.clone() };
                 defined.iter().for_each(|&at| add(&mut hints[at], hint.clone()));
             }
-            Unlinked::OtherArch(arch) => {
+            UnlinkedReason::OtherArch(arch) => {
                 defined.iter().for_each(|&at| add_arch(&mut hints[at], &file, arch));
             }
         }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use culd_cubin::text_of;
 
 use crate::messages::{FileError, RunOutcome};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::output;
 use crate::toolkit::programs;
 
@@ -16,10 +16,10 @@ const SECTIONS: &str = "SECTIONS\n{\n\t.nvFatBinSegment : { *(.nvFatBinSegment) 
                         \t.nv_fatbin : { *(.nv_fatbin) }\n}\n";
 
 /// Writes the script to the output file; without one the text is for standard output.
-pub(crate) fn make(options: &Options) -> (String, RunOutcome) {
+pub(crate) fn make(options: &CommandOptions) -> (String, RunOutcome) {
     let mut text = String::new();
-    if options.text(Id::HostScript) == Some("lcs-abs") {
-        let compiler = options.path(Id::HostCompiler).unwrap_or(Path::new("gcc"));
+    if options.text(OptionId::HostScript) == Some("lcs-abs") {
+        let compiler = options.path(OptionId::HostCompiler).unwrap_or(Path::new("gcc"));
         if let Some(script) = default_script(compiler) {
             text = format!("{script}\n\n");
         }

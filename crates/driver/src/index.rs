@@ -6,13 +6,13 @@
 use culd_link::{IndexFile, Message, Severity};
 
 use crate::messages::{InputError, Line};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::files;
 
 /// Reads the index file, if there is one.
-pub(crate) fn read(options: &Options) -> Result<Option<IndexFile>, Line> {
-    let Some(path) = options.path(Id::Uidx) else { return Ok(None) };
-    let place = files::below(options.path(Id::Chroot), path);
+pub(crate) fn read(options: &CommandOptions) -> Result<Option<IndexFile>, Line> {
+    let Some(path) = options.path(OptionId::Uidx) else { return Ok(None) };
+    let place = files::below(options.path(OptionId::Chroot), path);
     let name = culd_text::name(path);
     let fatal = |message: InputError, note| {
         Err(Line::about(Severity::Fatal, message).with_notes(vec![note]))

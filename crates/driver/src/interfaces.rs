@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use culd_abi::check::{Finding, Named, check};
+use culd_abi::check::{Finding, NamedModule, check};
 use culd_abi::ptx::Module;
 use culd_cubin::text_of;
 use culd_fatbin::{Format, sniff};
@@ -33,8 +33,8 @@ pub(crate) fn before_compiling(texts: &[(&str, &[u8])], severity: Severity) -> V
 }
 
 fn findings(modules: &[(String, Module)]) -> Vec<Finding> {
-    let named: Vec<Named<'_>> =
-        modules.iter().map(|(name, module)| Named { name, module }).collect();
+    let named: Vec<NamedModule<'_>> =
+        modules.iter().map(|(name, module)| NamedModule { name, module }).collect();
     check(&named)
 }
 

@@ -1,8 +1,8 @@
 //! A link from its inputs to the image.
 //!
-//! In: [`Options`] and [`Item`]s. Out: the linker's inputs and options, and for programs the whole
-//! link: [`LinkedImage`]. Guaranteed: no output is written, nothing is printed; everything that was
-//! read is freed.
+//! In: [`CommandOptions`] and [`InputItem`]s. Out: the linker's inputs and options, and for
+//! programs the whole link: [`LinkedImage`]. Guaranteed: no output is written, nothing is printed;
+//! everything that was read is freed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -10,14 +10,14 @@ use std::os::unix::ffi::OsStrExt;
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    Account, CallGraphNames, Diagnostic, Dialect, HostReferences, Image, IndexFile, Input,
-    LinkOptions, Message, Phase, Report, Selection, Session, Severity,
+    Account, CallGraphNames, Dialect, HostReferences, Image, IndexFile, Input, LinkDiagnostic,
+    LinkOptions, Message, Phase, ResourceReport, Selection, Session, Severity,
 };
 
-use crate::input::{self, HostUses, InputStop, Inputs, Item, NamedCubin, Sources, Store};
+use crate::input::{self, HostUses, InputItem, InputStop, Inputs, NamedCubin, Sources, Store};
 use crate::lto::LinkTime;
 use crate::messages::{Cause, FileError, Line, LineKind, LineList, RunOutcome};
-use crate::options::{Id, Options, Target, VERSION, dialect};
+use crate::options::{CommandOptions, OptionId, Target, VERSION, dialect};
 use crate::registration::SystemLibrary;
 use crate::{hints, index, origins, verify};
 
@@ -29,13 +29,13 @@ pub struct LinkedImage {
     /// The lines and the exit status.
     pub outcome: RunOutcome,
     /// Sizes; `None` when the inputs could not be merged.
-    pub report: Option<Report>,
+    pub report: Option<ResourceReport>,
     /// The account of the inputs, if it was asked for and there is an image.
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
     pub parts: Vec<LinkedInput>,
     /// The inputs as a report tells them, and the place among them of each object of the account.
-    pub inputs: Vec<culd_report::Input>,
+    pub inputs: Vec<culd_report::ReportInput>,
     /// See [`LinkedImage::inputs`].
     pub objects: Vec<usize>,
     /// The release whose rules were followed; `None` if it did not get as far.
@@ -57,11 +57,11 @@ pub struct LinkedInput {
 #[derive(Debug)]
 pub struct LinkRequest<'j> {
     /// The options of a command line.
-    pub options: &'j Options,
+    pub options: &'j CommandOptions,
     /// The target.
     pub target: Target,
     /// The inputs in order.
-    pub items: &'j [Item<'j>],
+    pub items: &'j [InputItem<'j>],
     /// The index file of unified functions and variables; else the one that the options name.
     pub index: Option<IndexFile>,
     /// The threads.
@@ -117,7 +117,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
             lines.push(cancelled());
             linked.image = None;
         }
-        if let (Some(image), true) = (&linked.image, options.flag(Id::Verify))
+        if let (Some(image), true) = (&linked.image, options.flag(OptionId::Verify))
             && let Err(line) = verified(image)
         {
             lines.push(line);
@@ -152,7 +152,7 @@ pub fn unpack(request: LinkRequest<'_>) -> (Vec<NamedCubin>, RunOutcome) {
 
 /// The options of a link, without its inputs.
 pub(crate) struct PreparedOptions<'j> {
-    pub(crate) options: &'j Options,
+    pub(crate) options: &'j CommandOptions,
     pub(crate) target: Target,
     pub(crate) index: Option<IndexFile>,
     /// The release that is followed; that of the newest input, if it is not known before these are
@@ -211,7 +211,7 @@ impl PreparedOptions<'_> {
         }
         let mut link_options = link_options(options, self.target.arch(), dialect);
         link_options.index.clone_from(&self.index);
-        let ignored = options.flag(Id::IgnoreHostInfo) || partial && dialect.lto_ignores_host;
+        let ignored = options.flag(OptionId::IgnoreHostInfo) || partial && dialect.lto_ignores_host;
         if link_options.selection == Selection::All && !ignored {
             link_options.selection = host_references(gathered.references.as_ref());
         }
@@ -272,7 +272,7 @@ impl PreparedOptions<'_> {
 }
 
 /// A link up to its last phase.
-pub(crate) struct Prepared<'o, 'd> {
+pub(crate) struct PreparedLink<'o, 'd> {
     /// `None` after an error.
     pub(crate) image: Option<Image<'o, 'd>>,
     /// What became of the system library, where modules are registered.
@@ -285,13 +285,13 @@ pub(crate) struct Prepared<'o, 'd> {
 
 /// Links `inputs`, those of `gathered`, for a command line; what there is to say goes to `lines`.
 pub(crate) fn prepare<'o, 'd>(
-    options: &Options,
+    options: &CommandOptions,
     session: &Session,
     gathered: &Inputs<'_>,
     inputs: &[Input<'d>],
     link_options: &'o LinkOptions,
     lines: &mut LineList,
-) -> Prepared<'o, 'd>
+) -> PreparedLink<'o, 'd>
 where
     'o: 'd,
 {
@@ -309,20 +309,20 @@ where
         let all: Vec<Input<'_>> = inputs.iter().copied().chain([library]).collect();
         culd_link::needs_system_libraries(&all)
     };
-    let system = match options.path(Id::RegisterFile) {
+    let system = match options.path(OptionId::RegisterFile) {
         Some(_) => gathered.registration.system_library(needed),
         None => SystemLibrary::NotGiven,
     };
     let mut diagnostics = outcome.diagnostics;
-    if !options.flag(Id::Verbose) {
+    if !options.flag(OptionId::Verbose) {
         diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
     }
     lines.extend(explained(diagnostics, gathered));
-    if let Some(report) = outcome.report.filter(|_| options.flag(Id::Verbose)) {
+    if let Some(report) = outcome.report.filter(|_| options.flag(OptionId::Verbose)) {
         lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
     }
     let image = outcome.image.filter(|_| !lines.failed());
-    Prepared { image, system, phases: outcome.phases, unused: outcome.unused }
+    PreparedLink { image, system, phases: outcome.phases, unused: outcome.unused }
 }
 
 /// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
@@ -337,8 +337,8 @@ fn cancelled() -> Line {
 }
 
 /// Diagnostics of the linker as lines, with hints from the inputs about undefined names.
-pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Inputs<'_>) -> Vec<Line> {
-    let name = |diagnostic: &Diagnostic| match &diagnostic.message {
+pub(crate) fn explained(diagnostics: Vec<LinkDiagnostic>, gathered: &Inputs<'_>) -> Vec<Line> {
+    let name = |diagnostic: &LinkDiagnostic| match &diagnostic.message {
         Message::Undefined { symbol, .. } => Some(symbol.clone()),
         _ => None,
     };
@@ -347,7 +347,7 @@ pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Inputs<'_>) -> 
     let Inputs { elsewhere, archives, missing_libraries, .. } = gathered;
     let hints = hints::undefined(&undefined, elsewhere, archives, missing_libraries);
     let mut hints = hints.into_iter();
-    let explain = |(diagnostic, name): (Diagnostic, Option<String>)| {
+    let explain = |(diagnostic, name): (LinkDiagnostic, Option<String>)| {
         let mut line = line(diagnostic);
         if name.is_some() {
             line.notes.extend(hints.next().unwrap_or_default().iter().map(ToString::to_string));
@@ -358,8 +358,8 @@ pub(crate) fn explained(diagnostics: Vec<Diagnostic>, gathered: &Inputs<'_>) -> 
 }
 
 /// A diagnostic of the linker as a line.
-pub fn line(diagnostic: Diagnostic) -> Line {
-    let Diagnostic { severity, message, notes } = diagnostic;
+pub fn line(diagnostic: LinkDiagnostic) -> Line {
+    let LinkDiagnostic { severity, message, notes } = diagnostic;
     if let Message::Dump { line } = message {
         return Line::plain(LineKind::Dump, line);
     }
@@ -369,7 +369,7 @@ pub fn line(diagnostic: Diagnostic) -> Line {
 
 /// The library's options for a link to `arch` as `options` say.
 pub fn link_options(
-    options: &Options,
+    options: &CommandOptions,
     arch: &'static Arch,
     dialect: &'static Dialect,
 ) -> LinkOptions {
@@ -382,32 +382,32 @@ pub fn link_options(
     };
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.dialect = dialect;
-    link_options.suppress_stack_size_warning = options.flag(Id::SuppressStackSizeWarning);
-    let roots = options.list(Id::Undefined).iter();
+    link_options.suppress_stack_size_warning = options.flag(OptionId::SuppressStackSizeWarning);
+    let roots = options.list(OptionId::Undefined).iter();
     link_options.roots = roots.map(|name| name.as_bytes().to_vec()).collect();
-    link_options.debug = options.flag(Id::Debug);
-    link_options.suppress_debug_info = options.flag(Id::SuppressDebugInfo);
-    link_options.tools_patch = options.flag(Id::ToolsPatch);
-    link_options.relocatable = options.flag(Id::Relocatable) && dialect.makes_objects;
-    link_options.preserve_relocs = options.flag(Id::PreserveRelocs);
-    link_options.warnings_are_errors = options.flag(Id::WarningsAreErrors);
-    link_options.disable_infos = options.flag(Id::DisableInfos);
+    link_options.debug = options.flag(OptionId::Debug);
+    link_options.suppress_debug_info = options.flag(OptionId::SuppressDebugInfo);
+    link_options.tools_patch = options.flag(OptionId::ToolsPatch);
+    link_options.relocatable = options.flag(OptionId::Relocatable) && dialect.makes_objects;
+    link_options.preserve_relocs = options.flag(OptionId::PreserveRelocs);
+    link_options.warnings_are_errors = options.flag(OptionId::WarningsAreErrors);
+    link_options.disable_infos = options.flag(OptionId::DisableInfos);
     link_options.selection = selection(options);
-    link_options.allow_undefined_globals = options.flag(Id::AllowUndefinedGlobals);
-    link_options.keep_system_libraries = options.flag(Id::KeepSystemLibraries);
+    link_options.allow_undefined_globals = options.flag(OptionId::AllowUndefinedGlobals);
+    link_options.keep_system_libraries = options.flag(OptionId::KeepSystemLibraries);
     link_options.dump_callgraph = match () {
-        () if options.flag(Id::DumpCallgraph) => Some(CallGraphNames::Source),
-        () if options.flag(Id::DumpCallgraphMangled) => Some(CallGraphNames::Mangled),
+        () if options.flag(OptionId::DumpCallgraph) => Some(CallGraphNames::Source),
+        () if options.flag(OptionId::DumpCallgraphMangled) => Some(CallGraphNames::Mangled),
         () => None,
     };
     link_options
 }
 
 /// Which kernels the options keep.
-fn selection(options: &Options) -> Selection {
+fn selection(options: &CommandOptions) -> Selection {
     // A list without elements does not count.
     let given = |id| options.values(id).filter(|values| !values.is_empty());
-    let (kernels, variables) = (given(Id::KernelsUsed), given(Id::VariablesUsed));
+    let (kernels, variables) = (given(OptionId::KernelsUsed), given(OptionId::VariablesUsed));
     if kernels.is_none() && variables.is_none() {
         return Selection::All;
     }

@@ -59,20 +59,20 @@ mod verify;
 mod watch;
 
 #[cfg(feature = "command")]
-pub use crate::device_link::{DeviceLinkRequest, DeviceLinked, device_link_in_memory};
+pub use crate::device_link::{DeviceLinkRequest, DeviceLinkResult, device_link_in_memory};
 #[cfg(feature = "command")]
 pub use crate::fatbinary::fatbinary_front;
 #[cfg(feature = "command")]
 pub use crate::front::nvcc_front;
-pub use crate::input::{Content, InputKind, Item, NamedCubin};
+pub use crate::input::{Content, InputItem, InputKind, NamedCubin};
 pub use crate::job::{LinkRequest, LinkedImage, LinkedInput, line, link, link_options, unpack};
 #[cfg(feature = "lto")]
 pub use crate::lto::lto_roots;
 pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, RunOutcome};
 pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{
-    Id, Options, Origin, Parsed, Request, Row, Shell, TABLE, Takes, Target, UsageError, VERSION,
-    completions, help, man_page, parse, version,
+    CommandOptions, OptionArity, OptionId, OptionRow, Origin, ParsedCommandLine, Request, Shell,
+    TABLE, Target, UsageError, VERSION, completions, help, man_page, parse, version,
 };
 #[cfg(feature = "command")]
 pub use crate::os::stack::on_enough_stack;

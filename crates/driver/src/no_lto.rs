@@ -7,7 +7,7 @@ use culd_link::{Session, Severity};
 
 use crate::input::{InputStop, Inputs, Store};
 use crate::messages::{InputError, Line};
-use crate::options::Options;
+use crate::options::CommandOptions;
 
 /// LTO-IR of a link.
 pub(crate) struct LinkTime<'a, 'l> {
@@ -18,7 +18,7 @@ pub(crate) struct LinkTime<'a, 'l> {
 impl<'a, 'l> LinkTime<'a, 'l> {
     /// As in other builds.
     pub(crate) fn new(
-        _: &'l Options,
+        _: &'l CommandOptions,
         _: &'static Arch,
         _: &'a Store,
         found: &'l mut Inputs<'a>,

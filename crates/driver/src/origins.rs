@@ -1,21 +1,21 @@
 //! The origin of each input of a link and the reason why it is linked, for reports.
 //!
-//! In: the gathered inputs. Out: [`Input`]s of a report, linked ones first. Guaranteed: the order
-//! of the inputs; contents are read only if a member of a system library is linked.
+//! In: the gathered inputs. Out: [`ReportInput`]s of a report, linked ones first. Guaranteed: the
+//! order of the inputs; contents are read only if a member of a system library is linked.
 
 use std::collections::HashMap;
 
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, Symbol, SymbolSection};
-use culd_report::{Input, InputKind, Why};
+use culd_report::{ReportInput, ReportInputKind, ReportReason};
 
-use crate::hints::Unlinked;
-use crate::input::{Inputs, LinkCubin, Made};
+use crate::hints::UnlinkedReason;
+use crate::input::{CubinOrigin, Inputs, LinkCubin};
 
 /// The inputs as a report lists them, and for each object of the link its place in that list.
 /// `unused` are the places of inputs that the linker has left out.
-pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<Input>, Vec<usize>) {
-    let mut inputs: Vec<Input> =
+pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<ReportInput>, Vec<usize>) {
+    let mut inputs: Vec<ReportInput> =
         gathered.inputs.iter().map(|ready| input(gathered, ready)).collect();
     let is_linked = |place: &usize| unused.binary_search(place).is_err();
     let objects: Vec<usize> = (0..inputs.len()).filter(is_linked).collect();
@@ -26,20 +26,24 @@ pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<Input>, Ve
     }
     for (place, needed) in needed(&gathered.inputs, &objects) {
         let input = &mut inputs[place];
-        (input.why, input.cause) = (Why::Undefined, needed.symbol);
+        (input.why, input.cause) = (ReportReason::Undefined, needed.symbol);
         input.caused_by = Some(needed.by);
     }
     for part in &gathered.elsewhere {
-        let mut input = Input::new(part.file.clone(), 0);
+        let mut input = ReportInput::new(part.file.clone(), 0);
         (input.file, input.member) = file_and_member(gathered, &part.file);
         (input.kind, input.ignored) = match &part.why {
-            Unlinked::OtherArch(arch) => (InputKind::Other, format!("it is for {arch}")),
-            Unlinked::LtoIr => (InputKind::LtoIr, "it is LTO-IR, which needs -lto".to_owned()),
-            Unlinked::WholeProgram => {
-                (InputKind::Other, "it was compiled without -rdc=true".to_owned())
+            UnlinkedReason::OtherArch(arch) => {
+                (ReportInputKind::Other, format!("it is for {arch}"))
             }
-            Unlinked::LinkedBefore(by) => {
-                (InputKind::Other, format!("a device link has linked it before, into '{by}'"))
+            UnlinkedReason::LtoIr => {
+                (ReportInputKind::LtoIr, "it is LTO-IR, which needs -lto".to_owned())
+            }
+            UnlinkedReason::WholeProgram => {
+                (ReportInputKind::Other, "it was compiled without -rdc=true".to_owned())
+            }
+            UnlinkedReason::LinkedBefore(by) => {
+                (ReportInputKind::Other, format!("a device link has linked it before, into '{by}'"))
             }
         };
         inputs.push(input);
@@ -47,17 +51,17 @@ pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<Input>, Ve
     (inputs, objects)
 }
 
-fn input(gathered: &Inputs<'_>, ready: &LinkCubin<'_>) -> Input {
-    let mut input = Input::new(ready.name.clone(), ready.bytes.len() as u64);
+fn input(gathered: &Inputs<'_>, ready: &LinkCubin<'_>) -> ReportInput {
+    let mut input = ReportInput::new(ready.name.clone(), ready.bytes.len() as u64);
     (input.file, input.member) = file_and_member(gathered, &ready.name);
     input.kind = match ready.kind {
-        Made::Cubin => InputKind::Cubin,
-        Made::OfPtx => InputKind::Ptx,
-        Made::OfLtoIr => InputKind::LtoIr,
+        CubinOrigin::Cubin => ReportInputKind::Cubin,
+        CubinOrigin::OfPtx => ReportInputKind::Ptx,
+        CubinOrigin::OfLtoIr => ReportInputKind::LtoIr,
     };
     let library = gathered.libraries.iter().find(|(file, _)| *file == input.file);
     if let Some((_, name)) = library {
-        (input.why, input.cause) = (Why::Library, name.clone());
+        (input.why, input.cause) = (ReportReason::Library, name.clone());
     }
     input
 }

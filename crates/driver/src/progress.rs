@@ -18,19 +18,19 @@ const CLEAR: &str = "\r\x1b[K";
 
 /// The state of the thread that writes the line.
 #[derive(Default)]
-struct Now {
+struct ProgressState {
     phase: &'static str,
     ended: bool,
 }
 
 #[derive(Default)]
 struct ProgressLine {
-    now: Mutex<Now>,
+    now: Mutex<ProgressState>,
     changed: Condvar,
 }
 
 impl ProgressLine {
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

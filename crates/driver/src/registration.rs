@@ -143,16 +143,16 @@ impl<'a> Registration<'a> {
 
     /// The modules that the program registers, for the links of several targets to make one of.
     /// From the last on if `reversed`.
-    pub(crate) fn listing(&self, system: SystemLibrary, reversed: bool) -> Listing {
+    pub(crate) fn listing(&self, system: SystemLibrary, reversed: bool) -> ModuleListing {
         let list = |(number, module): (usize, &RegisteredModule<'a>)| {
             let needed = !module.system || system == SystemLibrary::Linked;
-            Listed {
+            ModuleEntry {
                 id: module.id.as_deref().unwrap_or_default().to_vec(),
                 first: module.place == ModulePlace::First,
                 counts: needed && module.id.is_some() && self.takes_part(ModuleNumber(number)),
             }
         };
-        Listing { modules: self.modules.iter().enumerate().map(list).collect(), reversed }
+        ModuleListing { modules: self.modules.iter().enumerate().map(list).collect(), reversed }
     }
 
     /// The register file: a line for each module, or the lines from the last on.
@@ -171,13 +171,13 @@ impl<'a> Registration<'a> {
 
 /// The modules of a program, and which of them it registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
-    modules: Vec<Listed>,
+pub(crate) struct ModuleListing {
+    modules: Vec<ModuleEntry>,
     reversed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Listed {
+struct ModuleEntry {
     id: Vec<u8>,
     /// The first or only one of its object.
     first: bool,
@@ -185,9 +185,9 @@ struct Listed {
     counts: bool,
 }
 
-impl Listing {
+impl ModuleListing {
     /// Takes in what the link of the same inputs for another target registers.
-    pub(crate) fn add(&mut self, other: &Listing) {
+    pub(crate) fn add(&mut self, other: &ModuleListing) {
         for (own, other) in self.modules.iter_mut().zip(&other.modules) {
             own.counts |= other.counts;
         }
@@ -197,7 +197,7 @@ impl Listing {
     /// others, from the last on, as nvlink has them.
     pub(crate) fn ids(&self) -> Vec<&[u8]> {
         let all = self.modules.iter().filter(|module| module.counts);
-        let (mut listed, others): (Vec<&Listed>, Vec<&Listed>) =
+        let (mut listed, others): (Vec<&ModuleEntry>, Vec<&ModuleEntry>) =
             all.partition(|module| module.first);
         listed.extend(others.into_iter().rev());
         if self.reversed {

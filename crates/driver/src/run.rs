@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 
-use crate::input::{Inputs, Item, Sources, Store};
-use crate::job::{self, Prepared, PreparedOptions, StagedLink};
+use crate::input::{InputItem, Inputs, Sources, Store};
+use crate::job::{self, PreparedLink, PreparedOptions, StagedLink};
 use crate::messages::{FileError, Line, LineKind, LineList, RunOutcome, warning_severity};
-use crate::options::{Id, Options, Parsed, Request, Target, UsageError, dialect};
+use crate::options::{
+    CommandOptions, OptionId, ParsedCommandLine, Request, Target, UsageError, dialect,
+};
 use crate::os::files::{FileChange, Kinds};
 use crate::os::output::Replacement;
 use crate::os::{files, guard, heap, output};
@@ -21,7 +23,7 @@ use crate::watch::Watch;
 use crate::{host_script, index, origins, reports, shadow, threads};
 
 /// Runs a command line. Returns the text for standard output, and lines and status.
-pub fn command(parsed: Parsed) -> (String, RunOutcome) {
+pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
     let redefined = parsed.redefined.into_iter();
     let mut first: Vec<Line> =
         redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
@@ -46,7 +48,7 @@ pub fn command(parsed: Parsed) -> (String, RunOutcome) {
 }
 
 /// Links as `options` say and writes the outputs. Returns the text for standard output.
-pub fn run(options: &Options) -> (String, RunOutcome) {
+pub fn run(options: &CommandOptions) -> (String, RunOutcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     let mut lines = LineList::new(options, &target.name());
     match shadow::before_link(options) {
@@ -58,7 +60,7 @@ pub fn run(options: &Options) -> (String, RunOutcome) {
     }
     lines.extend(preserve_relocs(options, target));
     let mut timing = None;
-    if let Some(path) = options.path(Id::Time) {
+    if let Some(path) = options.path(OptionId::Time) {
         match Timing::open(path, &target.name()) {
             Ok(opened) => timing = Some(opened),
             Err(error) => {
@@ -82,19 +84,19 @@ pub fn run(options: &Options) -> (String, RunOutcome) {
     let table = timing.map_or(Ok(String::new()), Timing::finish);
     // Like nvlink, culd does not let a table of times spoil a link.
     said.push_str(&table.unwrap_or_default());
-    (said, lines.end_within(options.number(Id::ErrorLimit)))
+    (said, lines.end_within(options.number(OptionId::ErrorLimit)))
 }
 
 /// nvlink's warning about its `--preserve-relocs`, with its spelling.
-fn preserve_relocs(options: &Options, target: Target) -> Option<Line> {
-    let said = options.flag(Id::PreserveRelocs) && !options.flag(Id::DisableInfos);
+fn preserve_relocs(options: &CommandOptions, target: Target) -> Option<Line> {
+    let said = options.flag(OptionId::PreserveRelocs) && !options.flag(OptionId::DisableInfos);
     let text = || FileError::PreserveRelocs(target.name());
     (said && target.arch().sm >= 90).then(|| Line::new(warning_severity(options), text()))
 }
 
 /// A link that is to be made.
 struct CommandLink<'o> {
-    options: &'o Options,
+    options: &'o CommandOptions,
     target: Target,
     index: Option<IndexFile>,
     timing: Option<&'o mut Timing>,
@@ -131,7 +133,7 @@ impl CommandLink<'_> {
     fn run(mut self, lines: &mut LineList) {
         // All inputs stay until the process ends, which gives them back at once.
         let store: &Store =
-            Box::leak(Box::new(Store::mapping().rooted(self.options.path(Id::Chroot))));
+            Box::leak(Box::new(Store::mapping().rooted(self.options.path(OptionId::Chroot))));
         let before = lines.clone();
         guard::hold_panics(true);
         let end = self.attempt(store, lines);
@@ -180,7 +182,7 @@ impl CommandLink<'_> {
 
 /// A link that is being made.
 struct Attempt<'o> {
-    options: &'o Options,
+    options: &'o CommandOptions,
     store: &'static Store,
     target: Target,
     index: Option<IndexFile>,
@@ -217,7 +219,8 @@ impl Attempt<'_> {
             .growing_heaps(heap::grow);
         let start = Instant::now();
         self.phase.begin("inputs");
-        let items: &[Item<'_>] = Vec::leak(options.inputs.iter().map(Item::named).collect());
+        let items: &[InputItem<'_>] =
+            Vec::leak(options.inputs.iter().map(InputItem::named).collect());
         let dialect = dialect::chosen(options);
         let job =
             PreparedOptions { options, target: self.target, index, dialect, session: &session };
@@ -265,7 +268,7 @@ impl Attempt<'_> {
     ) -> Result<Option<SystemLibrary>, InputChange> {
         let inputs = gathered.link_inputs();
         let mut start = Instant::now();
-        let Prepared { image, system, phases, unused } =
+        let PreparedLink { image, system, phases, unused } =
             job::prepare(self.options, session, gathered, &inputs, link_options, lines);
         for phase in &phases {
             self.phase(phase.name, start, phase.time);
@@ -302,7 +305,7 @@ impl Attempt<'_> {
     ) -> Result<Option<Account>, AttemptStop> {
         let start = Instant::now();
         self.phase.begin("write");
-        let counts = self.options.flag(Id::Stats).then(|| image.counts());
+        let counts = self.options.flag(OptionId::Stats).then(|| image.counts());
         let written = self.write(session, &image, path);
         let account = written.is_ok() && reports::need_account(self.options);
         let account = account.then(|| image.account());
@@ -320,7 +323,7 @@ impl Attempt<'_> {
         gathered: &Inputs<'_>,
         link_options: &LinkOptions,
     ) -> Result<(), Line> {
-        if let Some(path) = self.options.path(Id::Reproduce) {
+        if let Some(path) = self.options.path(OptionId::Reproduce) {
             reports::reproduce(path, self.options, gathered, link_options.dialect)?;
         }
         self.said.push_str(&reports::before_link(self.options, gathered)?);
@@ -385,7 +388,7 @@ impl Attempt<'_> {
             let stats = self.watch.stats(input_bytes, &counts);
             lines.extend(stats.into_iter().map(|text| Line::plain(LineKind::Dump, text)));
         }
-        if let Some(path) = self.options.path(Id::Trace) {
+        if let Some(path) = self.options.path(OptionId::Trace) {
             let written = output::write(path, self.watch.trace().as_bytes());
             written.map_err(|error| FileError::output(path, &error))?;
         }
@@ -409,7 +412,7 @@ impl Attempt<'_> {
             Err(_) if self.store.has_maps() => Err(AttemptStop::Changed(InputChange)),
             verified => Ok(verified?),
         };
-        let verifies = self.options.flag(Id::Verify);
+        let verifies = self.options.flag(OptionId::Verify);
         if output.is_in_place() {
             let bytes = image.to_vec(session);
             if verifies {
@@ -445,12 +448,12 @@ impl Attempt<'_> {
         system: SystemLibrary,
         lines: &mut LineList,
     ) {
-        let Some(path) = self.options.path(Id::RegisterFile) else { return };
+        let Some(path) = self.options.path(OptionId::RegisterFile) else { return };
         let existing = files::read_limited(path, Kinds::Files, registration::MAX_FILE).ok();
         if existing.is_some_and(|existing| registration::keeps(&existing, system)) {
             return;
         }
-        let emits_ptx = self.options.flag(Id::EmitPtx) && !gathered.lto.is_empty();
+        let emits_ptx = self.options.flag(OptionId::EmitPtx) && !gathered.lto.is_empty();
         // docs/rules/lto.md, 5.
         if emits_ptx {
             return;

@@ -10,7 +10,7 @@ use culd_link::Severity;
 use thiserror::Error;
 
 use crate::messages::Line;
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 
 /// Threads for each processor: some wait for files, or for ptxas.
 const FOR_EACH: usize = 4;
@@ -18,7 +18,7 @@ const FOR_EACH: usize = 4;
 /// Less threads than were asked for.
 #[derive(Debug, Error)]
 #[error("-threads={asked}: {used} are used, {FOR_EACH} for each processor")]
-struct Fewer {
+struct FewerThreads {
     asked: usize,
     used: usize,
 }
@@ -35,15 +35,15 @@ pub(crate) fn cores() -> usize {
 }
 
 /// The threads that `options` ask for, 0 for one per core, and a line about them.
-pub(crate) fn threads(options: &Options) -> (usize, Option<Line>) {
+pub(crate) fn threads(options: &CommandOptions) -> (usize, Option<Line>) {
     let most = most_threads();
-    let asked = options.number(Id::Threads).and_then(|count| usize::try_from(count).ok());
+    let asked = options.number(OptionId::Threads).and_then(|count| usize::try_from(count).ok());
     let asked = asked.unwrap_or(0);
     if asked <= most {
         return (asked, None);
     }
-    let line = Line::new(Severity::Info, Fewer { asked, used: most });
-    (most, Some(line).filter(|_| !options.flag(Id::DisableInfos)))
+    let line = Line::new(Severity::Info, FewerThreads { asked, used: most });
+    (most, Some(line).filter(|_| !options.flag(OptionId::DisableInfos)))
 }
 
 #[cfg(test)]

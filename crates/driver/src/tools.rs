@@ -6,7 +6,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::toolkit::programs::{folders, in_folders, own};
 
 /// A CUDA toolkit, as far as it is there.
@@ -30,9 +30,9 @@ impl ToolkitFolders {
 /// The toolkits in which ptxas and NVIDIA's libraries are looked for, in one order, so that they
 /// come from one toolkit: that of `-nvvmpath` in a link with LTO, that of this program, that of
 /// CUDA_HOME or CUDA_PATH, and those of PATH.
-fn toolkits(options: &Options) -> impl Iterator<Item = ToolkitFolders> {
+fn toolkits(options: &CommandOptions) -> impl Iterator<Item = ToolkitFolders> {
     // It names a folder of the toolkit.
-    let named = options.path(Id::NvvmPath).filter(|_| options.lto());
+    let named = options.path(OptionId::NvvmPath).filter(|_| options.lto());
     let named = named.and_then(|path| Some(ToolkitFolders::at(path.parent()?.to_owned())));
     let own = own().and_then(|own| ToolkitFolders::of_bin(own.parent()?));
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
@@ -52,13 +52,13 @@ fn of_folder(folder: PathBuf) -> Option<ToolkitFolders> {
 }
 
 /// The ptxas of the first toolkit that has one. It runs in another folder than this one.
-pub(crate) fn ptxas(options: &Options) -> Option<PathBuf> {
+pub(crate) fn ptxas(options: &CommandOptions) -> Option<PathBuf> {
     let found = in_folders(toolkits(options).map(|toolkit| toolkit.bin), "ptxas")?;
     Some(std::path::absolute(&found).unwrap_or(found))
 }
 
 /// The folders of the toolkits in which libraries are looked for, in the order in which ptxas is.
-pub fn toolkit_homes(options: &Options) -> Vec<PathBuf> {
+pub fn toolkit_homes(options: &CommandOptions) -> Vec<PathBuf> {
     toolkits(options).map(|toolkit| toolkit.home).collect()
 }
 

@@ -20,9 +20,9 @@ use object::elf::{FileHeader64, SectionHeader64, Sym64};
 use object::read::StringTable;
 use object::read::elf::{FileHeader, ProgramHeader as _, SectionHeader as _, Sym as _};
 
-type Header = FileHeader64<Le>;
-type Section = SectionHeader64<Le>;
-type Symbol = Sym64<Le>;
+type ElfHeader = FileHeader64<Le>;
+type ElfSection = SectionHeader64<Le>;
+type ElfSymbol = Sym64<Le>;
 
 const MACHINE_CUDA: u16 = 190;
 const SYMTAB: u32 = 2;
@@ -53,7 +53,7 @@ const LISTS: [u32; 4] = [u32::MAX, u32::MAX - 1, u32::MAX - 2, u32::MAX - 3];
 /// # Errors
 /// The first violation.
 pub fn verify(image: &[u8]) -> Result<(), String> {
-    let header = Header::parse(image).map_err(text)?;
+    let header = ElfHeader::parse(image).map_err(text)?;
     let fields = [
         ("machine", header.e_machine.get(Le).0, MACHINE_CUDA),
         ("size of the file header", header.e_ehsize.get(Le), 64),
@@ -82,13 +82,13 @@ fn text(error: impl Display) -> String {
 
 struct ImageReader<'d> {
     image: &'d [u8],
-    header: &'d Header,
-    sections: &'d [Section],
+    header: &'d ElfHeader,
+    sections: &'d [ElfSection],
     names: StringTable<'d>,
 }
 
 impl<'d> ImageReader<'d> {
-    fn name(&self, section: &Section) -> String {
+    fn name(&self, section: &ElfSection) -> String {
         let name = section.name(Le, self.names).unwrap_or(b"?");
         text_of(name)
     }
@@ -166,7 +166,7 @@ impl<'d> ImageReader<'d> {
         Ok(())
     }
 
-    fn section(&self, section: &Section) -> Result<(), String> {
+    fn section(&self, section: &ElfSection) -> Result<(), String> {
         section.name(Le, self.names).map_err(text)?;
         let kind = section.sh_type(Le).0;
         let linked = section.sh_link(Le) as usize;
@@ -187,14 +187,14 @@ impl<'d> ImageReader<'d> {
         }
     }
 
-    fn bytes(&self, section: &Section) -> Result<&'d [u8], String> {
+    fn bytes(&self, section: &ElfSection) -> Result<&'d [u8], String> {
         let start = usize::try_from(section.sh_offset(Le)).map_err(text)?;
         let end = start.checked_add(usize::try_from(section.sh_size(Le)).map_err(text)?);
         end.and_then(|end| self.image.get(start..end))
             .ok_or_else(|| "is not in the file".to_owned())
     }
 
-    fn entries<T: object::Pod>(&self, section: &Section) -> Result<&'d [T], String> {
+    fn entries<T: object::Pod>(&self, section: &ElfSection) -> Result<&'d [T], String> {
         let bytes = self.bytes(section)?;
         let (entries, rest) =
             object::pod::slice_from_bytes(bytes, bytes.len() / size_of::<T>()).map_err(|()| "?")?;
@@ -204,12 +204,12 @@ impl<'d> ImageReader<'d> {
         Ok(entries)
     }
 
-    fn symbols(&self, section: &Section) -> Result<(), String> {
+    fn symbols(&self, section: &ElfSection) -> Result<(), String> {
         let strings = self.sections.get(section.sh_link(Le) as usize);
         let strings = strings.filter(|strings| strings.sh_type(Le).0 == STRTAB);
         let strings = strings.ok_or("sh_link names no string table")?;
         let strings = strings.strings(Le, self.image).map_err(text)?.unwrap_or_default();
-        let symbols: &[Symbol] = self.entries(section)?;
+        let symbols: &[ElfSymbol] = self.entries(section)?;
         let locals = section.sh_info(Le) as usize;
         if locals > symbols.len() {
             return Err(format!("{locals} local symbols of {}", symbols.len()));
@@ -240,13 +240,13 @@ impl<'d> ImageReader<'d> {
     /// Values in shared memory are addresses, not offsets: nvlink places the variables of a
     /// debuggable program twice, and counts on from the first time (case debug/placed-twice-90). In
     /// an object they are alignments.
-    fn counts_on(&self, home: &Section) -> bool {
+    fn counts_on(&self, home: &ElfSection) -> bool {
         let name = self.name(home);
         let name = name.strip_prefix(".nv.merc").unwrap_or(&name);
         name.starts_with(".nv.shared.") || name.starts_with(".nv_debug.shared")
     }
 
-    fn inside(&self, symbol: &Symbol, home: &Section) -> Result<(), String> {
+    fn inside(&self, symbol: &ElfSymbol, home: &ElfSection) -> Result<(), String> {
         // Symbols of Mercury code have the sizes of the machine code that is made of it.
         if self.counts_on(home) || matches!(home.sh_type(Le).0, 0 | MERCURY_CODE) {
             return Ok(());
@@ -271,7 +271,7 @@ impl<'d> ImageReader<'d> {
         table.filter(|table| table.len() == symbols).unwrap_or_default()
     }
 
-    fn relocations(&self, section: &Section, size: usize) -> Result<(), String> {
+    fn relocations(&self, section: &ElfSection, size: usize) -> Result<(), String> {
         let table = self.sections.get(section.sh_link(Le) as usize);
         let table = table.filter(|table| matches!(table.sh_type(Le).0, SYMTAB | MERCURY_SYMTAB));
         let table = table.ok_or("sh_link names no symbol table")?;
@@ -303,7 +303,7 @@ impl<'d> ImageReader<'d> {
     }
 
     /// Records of a format, a code and two bytes, which are a size if the format is 4.
-    fn attributes(&self, section: &Section) -> Result<(), String> {
+    fn attributes(&self, section: &ElfSection) -> Result<(), String> {
         let mut rest = self.bytes(section)?;
         let all = rest.len();
         while !rest.is_empty() {
@@ -320,7 +320,7 @@ impl<'d> ImageReader<'d> {
         Ok(())
     }
 
-    fn call_graph(&self, section: &Section) -> Result<(), String> {
+    fn call_graph(&self, section: &ElfSection) -> Result<(), String> {
         let symbols = self.sections.get(section.sh_link(Le) as usize);
         let symbols = symbols.filter(|table| table.sh_type(Le).0 == SYMTAB);
         let symbols = symbols.ok_or("sh_link names no symbol table")?.sh_size(Le) / 24;
@@ -339,7 +339,7 @@ impl<'d> ImageReader<'d> {
     }
 }
 
-fn has_bytes(section: &Section) -> bool {
+fn has_bytes(section: &ElfSection) -> bool {
     let kind = section.sh_type(Le).0;
     kind != 0 && !WITHOUT_BYTES.contains(&kind)
 }

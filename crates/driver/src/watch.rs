@@ -35,9 +35,11 @@ impl Watch {
     }
 
     /// The phases so far, for a report.
-    pub(crate) fn phases(&self) -> Vec<culd_report::Phase> {
+    pub(crate) fn phases(&self) -> Vec<culd_report::ReportPhase> {
         let phases = self.phases.iter();
-        phases.map(|phase| culd_report::Phase::new(&*phase.name, millis(phase.time))).collect()
+        phases
+            .map(|phase| culd_report::ReportPhase::new(&*phase.name, millis(phase.time)))
+            .collect()
     }
 
     /// The lines of `--stats`.

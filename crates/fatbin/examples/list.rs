@@ -3,7 +3,7 @@
 //! In: names of fat binaries, host objects and archives. Out: a line for each image, with its size
 //! when it is decompressed. Guaranteed: nothing beyond what the library promises.
 
-use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container::{Encoding, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Error, Format, sniff};
@@ -34,10 +34,12 @@ fn list(name: &str, data: &[u8]) -> Result<(), Error> {
                 let member = member?;
                 let name = format!("{name}:{}", member.name.escape_ascii());
                 match member.contents {
-                    Contents::Here { offset, data } => {
+                    MemberContents::Here { offset, data } => {
                         list(&name, data).map_err(|error| error.at(offset))?;
                     }
-                    Contents::Elsewhere { size } => println!("{name}: a file of {size} bytes"),
+                    MemberContents::Elsewhere { size } => {
+                        println!("{name}: a file of {size} bytes")
+                    }
                 }
             }
         }

@@ -28,12 +28,12 @@ pub struct Member<'a> {
     /// Its name; in a thin archive the path from the archive's folder, or an absolute one.
     pub name: &'a [u8],
     /// Its contents.
-    pub contents: Contents<'a>,
+    pub contents: MemberContents<'a>,
 }
 
 /// The place of a member's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contents<'a> {
+pub enum MemberContents<'a> {
     /// In the archive.
     Here {
         /// Offset of the first byte in the archive.
@@ -88,7 +88,10 @@ impl<'a> Members<'a> {
         let name = member.name();
         if self.thin {
             self.at += size_of::<object::archive::Header>() as u64;
-            return Ok(Member { name, contents: Contents::Elsewhere { size: member.size() } });
+            return Ok(Member {
+                name,
+                contents: MemberContents::Elsewhere { size: member.size() },
+            });
         }
         let (offset, size) = member.file_range();
         let data = member.data(self.data).map_err(|_| {
@@ -97,7 +100,7 @@ impl<'a> Members<'a> {
             Error { offset, what: what.into() }
         })?;
         self.at = offset + size;
-        Ok(Member { name, contents: Contents::Here { offset, data } })
+        Ok(Member { name, contents: MemberContents::Here { offset, data } })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fat binaries: containers, their entries, and the images in them.
 //!
 //! In: the bytes of a `.fatbin` file or of a section `__nv_relfatbin` or `.nv_fatbin`. Out:
-//! [`containers`], each with its [`Entry`] values. Guaranteed: an entry's header, identifier,
+//! [`containers`], each with its [`FatbinEntry`] values. Guaranteed: an entry's header, identifier,
 //! options and payload lie in the container and do not overlap; after an error an iterator ends;
 //! [`Unpacker`] makes exactly the declared number of bytes or fails.
 
@@ -116,13 +116,13 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<Entry<'a>, Error>;
+    type Item = Result<FatbinEntry<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.container.bytes;
         let rest = bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
         let offset = self.container.offset + self.at;
-        let entry = Entry::parse(rest, offset);
+        let entry = FatbinEntry::parse(rest, offset);
         self.at = match &entry {
             Ok(entry) => self.at + entry.head.len() + entry.payload.len(),
             Err(_) => bytes.len(),
@@ -135,7 +135,7 @@ impl FusedIterator for Entries<'_> {}
 
 /// The kind of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ImageKind {
     /// PTX text.
     Ptx,
     /// A cubin.
@@ -146,24 +146,24 @@ pub enum Kind {
     Other(u16),
 }
 
-impl From<u16> for Kind {
+impl From<u16> for ImageKind {
     fn from(raw: u16) -> Self {
         match raw {
-            kind::PTX => Kind::Ptx,
-            kind::ELF => Kind::Elf,
-            kind::LTO_IR => Kind::LtoIr,
-            other => Kind::Other(other),
+            kind::PTX => ImageKind::Ptx,
+            kind::ELF => ImageKind::Elf,
+            kind::LTO_IR => ImageKind::LtoIr,
+            other => ImageKind::Other(other),
         }
     }
 }
 
-impl From<Kind> for u16 {
-    fn from(kind: Kind) -> Self {
+impl From<ImageKind> for u16 {
+    fn from(kind: ImageKind) -> Self {
         match kind {
-            Kind::Ptx => kind::PTX,
-            Kind::Elf => kind::ELF,
-            Kind::LtoIr => kind::LTO_IR,
-            Kind::Other(raw) => raw,
+            ImageKind::Ptx => kind::PTX,
+            ImageKind::Elf => kind::ELF,
+            ImageKind::LtoIr => kind::LTO_IR,
+            ImageKind::Other(raw) => raw,
         }
     }
 }
@@ -184,7 +184,7 @@ pub enum Encoding {
 
 /// One entry: an image and its description.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct FatbinEntry<'a> {
     offset: usize,
     header: EntryHeader,
     /// Header, identifier and options.
@@ -193,7 +193,7 @@ pub struct Entry<'a> {
     options: Option<&'a [u8]>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatbinEntry<'a> {
     /// Reads the entry at the start of `data`; errors have offsets in `data`.
     fn parse(data: &'a [u8], offset: usize) -> Result<Self, Error> {
         let header = EntryHeader::read(data, 0)
@@ -217,7 +217,7 @@ impl<'a> Entry<'a> {
         }
         let ident = ident_range(&header)?;
         let options = options(&header, head, &ident)?;
-        Ok(Entry { offset, header, head, payload, options })
+        Ok(FatbinEntry { offset, header, head, payload, options })
     }
 
     /// Its offset in the argument of [`containers`].
@@ -231,7 +231,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The kind of the image.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ImageKind {
         self.header.kind.into()
     }
 
@@ -332,7 +332,11 @@ impl Unpacker {
     /// An image of more than `limit` bytes, before any memory is taken for it; a broken payload, or
     /// one that is longer or shorter than declared; [`Encoding::Opaque`]. They do not keep the next
     /// image from being taken out.
-    pub fn image<'a>(&mut self, entry: &Entry<'a>, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
+    pub fn image<'a>(
+        &mut self,
+        entry: &FatbinEntry<'a>,
+        limit: u64,
+    ) -> Result<Cow<'a, [u8]>, Error> {
         let fail = |what: String| Error::new(entry.offset, what);
         let size = entry.size();
         if size > limit {
@@ -346,7 +350,7 @@ impl Unpacker {
             Encoding::Zstd => self.zstd.decompress(stored, size).map_err(fail)?.into(),
             Encoding::Opaque => return Err(fail("the image is scrambled".to_owned())),
         };
-        if entry.kind() == Kind::Ptx {
+        if entry.kind() == ImageKind::Ptx {
             let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
             match &mut data {
                 Cow::Borrowed(data) => *data = data.get(..end).unwrap_or_default(),

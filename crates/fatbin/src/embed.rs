@@ -6,7 +6,7 @@ use std::io::Write;
 
 /// What the text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum EmbedUse {
     /// A whole program.
     Program,
     /// `-link`: a device link, whose stub declares the list of images.
@@ -34,8 +34,8 @@ const PLACE: &str =
 /// The text of `fatbin`, whose size is a multiple of 8; with `asm` as an assembler's numbers,
 /// else as an array.
 #[must_use]
-pub fn c_text(fatbin: &[u8], purpose: Use, asm: bool) -> Vec<u8> {
-    let section = if matches!(purpose, Use::Module | Use::LinkedModule) {
+pub fn c_text(fatbin: &[u8], purpose: EmbedUse, asm: bool) -> Vec<u8> {
+    let section = if matches!(purpose, EmbedUse::Module | EmbedUse::LinkedModule) {
         "__nv_relfatbin"
     } else {
         ".nv_fatbin"
@@ -50,22 +50,22 @@ pub fn c_text(fatbin: &[u8], purpose: Use, asm: bool) -> Vec<u8> {
     }
     text.extend_from_slice(OPEN.as_bytes());
     let wrapper = match purpose {
-        Use::Program => format!(
+        EmbedUse::Program => format!(
             "static const __fatBinC_Wrapper_t __fatDeviceText {PLACE}\
              {{ 0x466243b1, 1, fatbinData, 0 }};\n"
         ),
-        Use::DeviceLink => format!(
+        EmbedUse::DeviceLink => format!(
             "static const __fatBinC_Wrapper_t __fatDeviceText {PLACE}\
              {{ 0x466243b1, 2, fatbinData, (void**)__cudaPrelinkedFatbins }};\n"
         ),
-        Use::Module | Use::LinkedModule => format!(
+        EmbedUse::Module | EmbedUse::LinkedModule => format!(
             "#undef __FATIDNAME_CORE\n#undef __FATIDNAME\n\
              #define __FATIDNAME_CORE(x) __fatbinwrap##x\n\
              #define __FATIDNAME(x) __FATIDNAME_CORE(x)\n\
              extern const __fatBinC_Wrapper_t __FATIDNAME(__NV_MODULE_ID) {PLACE}\
              {{ 0x466243b1, {} }};\n",
             match purpose {
-                Use::LinkedModule => "2, fatbinData, (void**)__cudaPrelinkedFatbins",
+                EmbedUse::LinkedModule => "2, fatbinData, (void**)__cudaPrelinkedFatbins",
                 _ => "1, fatbinData, 0",
             }
         ),

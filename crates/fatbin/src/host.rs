@@ -5,14 +5,14 @@
 
 use crate::error::Error;
 pub use crate::module_id::ModuleIds;
-pub use crate::sections::Section;
-use crate::sections::{self, Named};
+pub use crate::sections::SectionData;
+use crate::sections::{self, NamedSection};
 use crate::sniff::{Format, is_bigobj, sniff};
 use object::pe::{AnonObjectHeaderBigobj, ImageFileHeader};
 
 /// The lists of names that host code refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reference {
+pub enum HostReference {
     /// `.nvHRKE`: kernels with external linkage.
     Kernel,
     /// `.nvHRKI`: kernels with internal linkage.
@@ -35,14 +35,14 @@ pub struct HostObject<'a> {
     /// without device code.
     pub has_segment: bool,
     /// Sections `__nv_relfatbin`: fat binaries to be linked.
-    pub fatbins: Vec<Section<'a>>,
+    pub fatbins: Vec<SectionData<'a>>,
     /// Sections `.nv_fatbin`: whole programs, compiled without `-rdc=true`, which are not linked.
-    pub whole_programs: Vec<Section<'a>>,
+    pub whole_programs: Vec<SectionData<'a>>,
     /// The first section `__nv_module_id`: nvlink reads no other.
     pub module_ids: Option<ModuleIds<'a>>,
     /// Lists of names, in file order; a name ends with NUL, and a list without names is a single
     /// NUL.
-    pub references: Vec<(Reference, Section<'a>)>,
+    pub references: Vec<(HostReference, SectionData<'a>)>,
 }
 
 const SEGMENT: &[u8] = b".nvFatBinSegment";
@@ -50,13 +50,13 @@ const FATBIN: &[u8] = b"__nv_relfatbin";
 const WHOLE_PROGRAM: &[u8] = b".nv_fatbin";
 const MODULE_ID: &[u8] = b"__nv_module_id";
 
-const REFERENCES: &[(&[u8], Reference)] = &[
-    (b".nvHRKE", Reference::Kernel),
-    (b".nvHRKI", Reference::InternalKernel),
-    (b".nvHRDE", Reference::Variable),
-    (b".nvHRDI", Reference::InternalVariable),
-    (b".nvHRCE", Reference::Constant),
-    (b".nvHRCI", Reference::InternalConstant),
+const REFERENCES: &[(&[u8], HostReference)] = &[
+    (b".nvHRKE", HostReference::Kernel),
+    (b".nvHRKI", HostReference::InternalKernel),
+    (b".nvHRDE", HostReference::Variable),
+    (b".nvHRDI", HostReference::InternalVariable),
+    (b".nvHRCE", HostReference::Constant),
+    (b".nvHRCI", HostReference::InternalConstant),
 ];
 
 impl<'a> HostObject<'a> {
@@ -91,10 +91,12 @@ impl<'a> HostObject<'a> {
         is_pe.then(|| Self::gather(sections::pe(data)?)).transpose()
     }
 
-    fn gather(sections: impl Iterator<Item = Result<Named<'a>, Error>>) -> Result<Self, Error> {
+    fn gather(
+        sections: impl Iterator<Item = Result<NamedSection<'a>, Error>>,
+    ) -> Result<Self, Error> {
         let mut object = HostObject::default();
         for section in sections {
-            let Named { name, section } = section?;
+            let NamedSection { name, section } = section?;
             match name {
                 SEGMENT => object.has_segment = true,
                 FATBIN => object.fatbins.push(section?),

@@ -10,16 +10,17 @@
 //! The layout of a fat binary, and how each field was found, is written down in `docs/FATBIN.md`.
 //!
 //! ```
-//! use culd_fatbin::container::{self, Kind};
-//! use culd_fatbin::writer::{Compression, Image, Target, write};
+//! use culd_fatbin::container::{self, ImageKind};
+//! use culd_fatbin::writer::{Compression, ImageTarget, InputImage, write};
 //!
 //! let ptx = ".version 9.0\n.target sm_90\n.address_size 64\n";
-//! let file = write(&[Image::ptx(ptx, Target::sm(90))?.compressed(Compression::Zstd)?])?;
+//! let image = InputImage::ptx(ptx, ImageTarget::sm(90))?;
+//! let file = write(&[image.compressed(Compression::Zstd)?])?;
 //!
 //! for container in container::containers(&file) {
 //!     for entry in container?.entries() {
 //!         let entry = entry?;
-//!         assert_eq!((entry.kind(), entry.sm()), (Kind::Ptx, 90));
+//!         assert_eq!((entry.kind(), entry.sm()), (ImageKind::Ptx, 90));
 //!         assert_eq!(entry.data(1 << 20)?, ptx.as_bytes());
 //!     }
 //! }

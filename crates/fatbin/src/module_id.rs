@@ -5,7 +5,7 @@
 //! its order.
 
 use crate::error::Error;
-use crate::sections::Section;
+use crate::sections::SectionData;
 
 /// The start of the list of a device link, in front of each id.
 const LINKED: &[u8] = b"def ";
@@ -21,7 +21,7 @@ pub enum ModuleIds<'a> {
 }
 
 impl<'a> ModuleIds<'a> {
-    pub(crate) fn parse(section: Section<'a>) -> Self {
+    pub(crate) fn parse(section: SectionData<'a>) -> Self {
         let strings = section.data.split(|&byte| byte == 0);
         if section.data.starts_with(LINKED) {
             return ModuleIds::Linked(linked(section, strings));
@@ -41,7 +41,7 @@ impl<'a> ModuleIds<'a> {
 
 /// A list that begins with `def `: nothing else may be in it.
 fn linked<'a>(
-    section: Section<'a>,
+    section: SectionData<'a>,
     strings: impl Iterator<Item = &'a [u8]>,
 ) -> Result<Vec<&'a [u8]>, Error> {
     let mut ids = Vec::new();
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn parse(data: &[u8]) -> ModuleIds<'_> {
-        ModuleIds::parse(Section { offset: 0x40, data })
+        ModuleIds::parse(SectionData { offset: 0x40, data })
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! In: its options, an image. Out: the image as `fatbinary` 13.0 stores it, but for LTO-IR, which
 //! only NVIDIA's program can scramble: it is stored as it is. docs/FATBIN.md has the rules.
 
-use crate::container::Kind;
+use crate::container::ImageKind;
 use crate::error::Error;
-use crate::writer::{Compression, Image};
+use crate::writer::{Compression, InputImage};
 
 /// A cubin of more bytes is compressed where smaller ones are stored.
 const LARGE: u64 = 10_000_000;
@@ -55,11 +55,11 @@ pub struct Packing {
 impl Packing {
     /// How an image of this kind and of `size` bytes is compressed; `None`: it is stored.
     #[must_use]
-    pub fn compression(&self, kind: Kind, size: u64) -> Option<Compression> {
+    pub fn compression(&self, kind: ImageKind, size: u64) -> Option<Compression> {
         let wanted = match kind {
-            Kind::Elf => self.all || size > LARGE || self.mode == Mode::Size,
-            Kind::Ptx => true,
-            Kind::LtoIr | Kind::Other(_) => false,
+            ImageKind::Elf => self.all || size > LARGE || self.mode == Mode::Size,
+            ImageKind::Ptx => true,
+            ImageKind::LtoIr | ImageKind::Other(_) => false,
         };
         match self.mode {
             Mode::None => None,
@@ -74,7 +74,7 @@ impl Packing {
     ///
     /// # Errors
     /// No memory.
-    pub fn pack(&self, image: Image) -> Result<Image, Error> {
+    pub fn pack(&self, image: InputImage) -> Result<InputImage, Error> {
         match self.compression(image.kind(), image.payload().len() as u64) {
             Some(compression) => image.compressed(compression),
             None => Ok(image),
@@ -91,18 +91,24 @@ mod tests {
         let packing = |mode, off, all| Packing { mode, off, all };
         let of = |packing: Packing, kind, size| packing.compression(kind, size);
         let usual = Packing::default();
-        assert_eq!(of(usual, Kind::Elf, LARGE), None);
-        assert_eq!(of(usual, Kind::Elf, LARGE + 1), Some(Compression::Zstd));
-        assert_eq!(of(usual, Kind::Ptx, 1), Some(Compression::Zstd));
+        assert_eq!(of(usual, ImageKind::Elf, LARGE), None);
+        assert_eq!(of(usual, ImageKind::Elf, LARGE + 1), Some(Compression::Zstd));
+        assert_eq!(of(usual, ImageKind::Ptx, 1), Some(Compression::Zstd));
         assert_eq!(
-            of(packing(Mode::Size, false, false), Kind::Elf, 1),
+            of(packing(Mode::Size, false, false), ImageKind::Elf, 1),
             Some(Compression::ZstdSmall)
         );
-        assert_eq!(of(packing(Mode::Speed, false, false), Kind::Elf, 1), None);
-        assert_eq!(of(packing(Mode::Speed, false, true), Kind::Elf, 1), Some(Compression::Lz4));
+        assert_eq!(of(packing(Mode::Speed, false, false), ImageKind::Elf, 1), None);
+        assert_eq!(
+            of(packing(Mode::Speed, false, true), ImageKind::Elf, 1),
+            Some(Compression::Lz4)
+        );
         for off in [packing(Mode::None, false, true), packing(Mode::Size, true, true)] {
-            assert_eq!((of(off, Kind::Elf, LARGE + 1), of(off, Kind::Ptx, 1)), (None, None));
+            assert_eq!(
+                (of(off, ImageKind::Elf, LARGE + 1), of(off, ImageKind::Ptx, 1)),
+                (None, None)
+            );
         }
-        assert_eq!(of(packing(Mode::Size, false, true), Kind::LtoIr, 1), None);
+        assert_eq!(of(packing(Mode::Size, false, true), ImageKind::LtoIr, 1), None);
     }
 }

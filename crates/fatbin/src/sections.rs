@@ -11,28 +11,30 @@ use object::{LittleEndian as Le, elf, pe};
 
 /// The contents of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Section<'a> {
+pub struct SectionData<'a> {
     /// Offset in the file; 0 when it has no bytes there.
     pub offset: u64,
     /// The bytes.
     pub data: &'a [u8],
 }
 
-impl<'a> Section<'a> {
+impl<'a> SectionData<'a> {
     /// Sections without bytes in the file have an offset that means nothing.
     fn new(offset: u64, data: &'a [u8]) -> Self {
-        Section { offset: if data.is_empty() { 0 } else { offset }, data }
+        SectionData { offset: if data.is_empty() { 0 } else { offset }, data }
     }
 }
 
 /// A section and its name.
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedSection<'a> {
     pub(crate) name: &'a [u8],
-    pub(crate) section: Result<Section<'a>, Error>,
+    pub(crate) section: Result<SectionData<'a>, Error>,
 }
 
 /// The sections of a 64-bit little-endian ELF file.
-pub(crate) fn elf(data: &[u8]) -> Result<impl Iterator<Item = Result<Named<'_>, Error>>, Error> {
+pub(crate) fn elf(
+    data: &[u8],
+) -> Result<impl Iterator<Item = Result<NamedSection<'_>, Error>>, Error> {
     let [class, order] = read::array(data, 4).unwrap_or_default();
     if (class, order) != (elf::ELFCLASS64.0, elf::ELFDATA2LSB.0) {
         return Err(Error::new(4, "not ELF of 64 bits and little-endian"));
@@ -45,15 +47,15 @@ pub(crate) fn elf(data: &[u8]) -> Result<impl Iterator<Item = Result<Named<'_>, 
         let at = at(index.0);
         let name = sections.section_name(Le, header).map_err(|error| failure(at, error))?;
         let section = header.data(Le, data).map_err(|error| failure(at, error));
-        let section = section.map(|data| Section::new(header.sh_offset(Le), data));
-        Ok(Named { name, section })
+        let section = section.map(|data| SectionData::new(header.sh_offset(Le), data));
+        Ok(NamedSection { name, section })
     }))
 }
 
 /// The sections of a COFF file.
 pub(crate) fn coff<Header: CoffHeader>(
     data: &[u8],
-) -> Result<impl Iterator<Item = Result<Named<'_>, Error>>, Error> {
+) -> Result<impl Iterator<Item = Result<NamedSection<'_>, Error>>, Error> {
     let mut table = 0;
     let header = Header::parse(data, &mut table).map_err(|error| failure(0, error))?;
     let sections = header.sections(data, table).map_err(|error| failure(table, error))?;
@@ -65,15 +67,17 @@ pub(crate) fn coff<Header: CoffHeader>(
         let name = header.name(strings).map_err(|error| failure(at, error))?;
         let offset = header.pointer_to_raw_data.get(Le).into();
         let section = match header.coff_data(data) {
-            Ok(data) => Ok(Section::new(offset, data)),
+            Ok(data) => Ok(SectionData::new(offset, data)),
             Err(()) => Err(Error { offset: at, what: "section outside of the file".into() }),
         };
-        Ok(Named { name, section })
+        Ok(NamedSection { name, section })
     }))
 }
 
 /// The sections of a PE file, a program or library for Windows. Names have eight bytes.
-pub(crate) fn pe(data: &[u8]) -> Result<impl Iterator<Item = Result<Named<'_>, Error>>, Error> {
+pub(crate) fn pe(
+    data: &[u8],
+) -> Result<impl Iterator<Item = Result<NamedSection<'_>, Error>>, Error> {
     let file = object::read::pe::PeFile64::parse(data).map_err(|error| failure(0, error))?;
     let headers = file.section_table().iter().copied().collect::<Vec<pe::ImageSectionHeader>>();
     Ok(headers.into_iter().map(move |header| {
@@ -82,9 +86,9 @@ pub(crate) fn pe(data: &[u8]) -> Result<impl Iterator<Item = Result<Named<'_>, E
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let bytes = read::bytes(data, start, size);
-        let section = bytes.map(|bytes| Section::new(offset, bytes));
+        let section = bytes.map(|bytes| SectionData::new(offset, bytes));
         let outside = Error { offset, what: "section outside of the file".into() };
-        Ok(Named { name: pe_name(&header.name), section: section.ok_or(outside) })
+        Ok(NamedSection { name: pe_name(&header.name), section: section.ok_or(outside) })
     }))
 }
 

@@ -1,11 +1,11 @@
 //! Fat binaries made of images.
 //!
-//! In: [`Image`] values, made of files or of read entries. Out: the bytes of one container.
+//! In: [`InputImage`] values, made of files or of read entries. Out: the bytes of one container.
 //! Guaranteed: what was read and is not damaged is written with the same bytes; an image of a file
 //! is written as `fatbinary` 13.0 writes it, compressed or not, but for scrambled LTO-IR.
 
 use crate::compress;
-use crate::container::{Entry, Kind, Variant};
+use crate::container::{FatbinEntry, ImageKind, Variant};
 use crate::error::Error;
 use crate::header::{
     ALIGN, CONTAINER_HEADER, ContainerHeader, ENTRY_HEADER, ENTRY_VERSION, EntryHeader, MAGIC, flag,
@@ -19,27 +19,27 @@ const COMPAT_SINCE: u32 = 100;
 
 /// The target of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target {
+pub struct ImageTarget {
     /// The SM number.
     pub sm: u32,
     /// The letter behind it.
     pub variant: Variant,
 }
 
-impl Target {
+impl ImageTarget {
     /// `sm_<sm>`.
     pub fn sm(sm: u32) -> Self {
-        Target { sm, variant: Variant::Plain }
+        ImageTarget { sm, variant: Variant::Plain }
     }
 
     /// `sm_<sm>a`.
     pub fn accelerated(sm: u32) -> Self {
-        Target { sm, variant: Variant::Accelerated }
+        ImageTarget { sm, variant: Variant::Accelerated }
     }
 
     /// `sm_<sm>f`.
     pub fn family(sm: u32) -> Self {
-        Target { sm, variant: Variant::Family }
+        ImageTarget { sm, variant: Variant::Family }
     }
 }
 
@@ -57,7 +57,7 @@ pub enum Compression {
 
 /// An entry to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct InputImage {
     /// Sizes and offsets are not looked at: they follow from the parts below.
     header: EntryHeader,
     ident: Vec<u8>,
@@ -66,9 +66,14 @@ pub struct Image {
     payload: Vec<u8>,
 }
 
-impl Image {
+impl InputImage {
     /// An image of any kind, with a version (major, minor) and no options.
-    pub fn new(kind: Kind, version: (u16, u16), target: Target, data: impl Into<Vec<u8>>) -> Self {
+    pub fn new(
+        kind: ImageKind,
+        version: (u16, u16),
+        target: ImageTarget,
+        data: impl Into<Vec<u8>>,
+    ) -> Self {
         let variant = match target.variant {
             Variant::Plain => 0,
             Variant::Family => flag::FAMILY,
@@ -83,14 +88,14 @@ impl Image {
             flags: flag::BITS_64 | flag::LINUX | variant,
             ..EntryHeader::default()
         };
-        Image { header, ident: Vec::new(), options: None, payload: data.into() }
+        InputImage { header, ident: Vec::new(), options: None, payload: data.into() }
     }
 
     /// A cubin. From sm_100 on its `.nv.compat` becomes the option record.
     ///
     /// # Errors
     /// Not an ELF file.
-    pub fn cubin(data: impl Into<Vec<u8>>, target: Target) -> Result<Self, Error> {
+    pub fn cubin(data: impl Into<Vec<u8>>, target: ImageTarget) -> Result<Self, Error> {
         let data = data.into();
         let ident: [u8; 16] = read::array(&data, 0).unwrap_or_default();
         let [0x7f, b'E', b'L', b'F', _, _, major, _, minor, ..] = ident else {
@@ -100,7 +105,7 @@ impl Image {
             COMPAT_SINCE.. => compat(&data)?,
             _ => None,
         };
-        let mut image = Image::new(Kind::Elf, (major.into(), minor.into()), target, data);
+        let mut image = InputImage::new(ImageKind::Elf, (major.into(), minor.into()), target, data);
         if compat.is_some() {
             image.header.flags |= flag::COMPAT;
             image.options = compat;
@@ -112,36 +117,39 @@ impl Image {
     ///
     /// # Errors
     /// No `.version` of the form `9.0`.
-    pub fn ptx(text: impl AsRef<[u8]>, target: Target) -> Result<Self, Error> {
+    pub fn ptx(text: impl AsRef<[u8]>, target: ImageTarget) -> Result<Self, Error> {
         let text = text.as_ref();
         let version = ptx::version(text).ok_or_else(|| Error::new(0, "PTX without a .version"))?;
         let mut data = ptx::condensed(text);
         data.push(0);
-        Ok(Image { options: Some(Vec::new()), ..Image::new(Kind::Ptx, version, target, data) })
+        Ok(InputImage {
+            options: Some(Vec::new()),
+            ..InputImage::new(ImageKind::Ptx, version, target, data)
+        })
     }
 
     /// A file of LTO-IR, with empty options.
     ///
     /// # Errors
     /// A file too short for a header.
-    pub fn lto_ir(data: impl Into<Vec<u8>>, target: Target) -> Result<Self, Error> {
+    pub fn lto_ir(data: impl Into<Vec<u8>>, target: ImageTarget) -> Result<Self, Error> {
         let data = data.into();
         let [major, minor] = read::array(&data, 4)
             .ok_or_else(|| Error::new(0, "too short for the header of LTO-IR"))?;
-        let image = Image::new(Kind::LtoIr, (major.into(), minor.into()), target, data);
-        Ok(Image { options: Some(Vec::new()), ..image })
+        let image = InputImage::new(ImageKind::LtoIr, (major.into(), minor.into()), target, data);
+        Ok(InputImage { options: Some(Vec::new()), ..image })
     }
 
     /// With an identifier, `fatbinary -ident`.
     #[must_use]
     pub fn ident(self, ident: impl Into<Vec<u8>>) -> Self {
-        Image { ident: ident.into(), ..self }
+        InputImage { ident: ident.into(), ..self }
     }
 
     /// With options, `fatbinary -cmdline` for PTX.
     #[must_use]
     pub fn options(self, options: impl Into<Vec<u8>>) -> Self {
-        Image { options: Some(options.into()), ..self }
+        InputImage { options: Some(options.into()), ..self }
     }
 
     /// With further bits of [`flag`].
@@ -195,7 +203,7 @@ impl Image {
 
     /// What the image is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ImageKind {
         self.header.kind.into()
     }
 
@@ -229,10 +237,10 @@ impl Image {
     }
 }
 
-impl From<&Entry<'_>> for Image {
+impl From<&FatbinEntry<'_>> for InputImage {
     /// The same entry, its payload as it is stored.
-    fn from(entry: &Entry<'_>) -> Self {
-        Image {
+    fn from(entry: &FatbinEntry<'_>) -> Self {
+        InputImage {
             header: *entry.header(),
             ident: entry.ident().to_vec(),
             options: entry.options().map(<[u8]>::to_vec),
@@ -247,7 +255,7 @@ const PADDING: [u8; ALIGN] = [0; ALIGN];
 /// A container of images, in pieces: nothing is copied.
 #[derive(Debug)]
 pub struct Pieces<'i> {
-    images: &'i [Image],
+    images: &'i [InputImage],
     header: Vec<u8>,
     /// What stands in front of each payload.
     heads: Vec<Vec<u8>>,
@@ -259,7 +267,7 @@ impl<'i> Pieces<'i> {
     ///
     /// # Errors
     /// A part that is larger than its 32-bit size field allows.
-    pub fn new(images: &'i [Image]) -> Result<Self, Error> {
+    pub fn new(images: &'i [InputImage]) -> Result<Self, Error> {
         let mut size = CONTAINER_HEADER as u64;
         let mut heads = Vec::new();
         for image in images {
@@ -298,7 +306,7 @@ impl<'i> Pieces<'i> {
 ///
 /// # Errors
 /// As [`Pieces::new`].
-pub fn write(images: &[Image]) -> Result<Vec<u8>, Error> {
+pub fn write(images: &[InputImage]) -> Result<Vec<u8>, Error> {
     Ok(Pieces::new(images)?.iter().collect::<Vec<_>>().concat())
 }
 

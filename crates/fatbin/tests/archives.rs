@@ -1,6 +1,6 @@
 //! Archives: the members of each flavour, and damage.
 
-use culd_fatbin::archive::{Contents, Member, members};
+use culd_fatbin::archive::{Member, MemberContents, members};
 use culd_fatbin::{Error, Format, sniff};
 use culd_testkit::fixtures::pack::{ArchiveFlavour, archive};
 
@@ -27,7 +27,9 @@ fn members_are_found_in_every_flavour() {
         assert_eq!(found.len(), MEMBERS.len(), "{flavour:?}");
         for (found, (name, expected)) in found.iter().zip(MEMBERS) {
             assert_eq!(found.name, name.as_bytes(), "{flavour:?}");
-            let Contents::Here { offset, data } = found.contents else { panic!("{flavour:?}") };
+            let MemberContents::Here { offset, data } = found.contents else {
+                panic!("{flavour:?}")
+            };
             assert_eq!(&data, expected, "{flavour:?}");
             assert_eq!(&file[offset as usize..][..data.len()], data, "{flavour:?}");
         }
@@ -41,8 +43,8 @@ fn thin_archives_name_files() {
     assert_eq!(sniff(&file), Format::ThinArchive);
     assert!(members(&file).expect("good").is_thin());
     let expected = [
-        Member { name: b"a.o", contents: Contents::Elsewhere { size: 4 } },
-        Member { name: b"/lib/sub dir/b.o", contents: Contents::Elsewhere { size: 8 } },
+        Member { name: b"a.o", contents: MemberContents::Elsewhere { size: 4 } },
+        Member { name: b"/lib/sub dir/b.o", contents: MemberContents::Elsewhere { size: 8 } },
     ];
     assert_eq!(read(&file), Ok(expected.to_vec()));
 }

@@ -2,9 +2,9 @@
 //! refused.
 
 use culd_fatbin::Error;
-use culd_fatbin::container::{self, Encoding, Entry, Kind, Variant};
+use culd_fatbin::container::{self, Encoding, FatbinEntry, ImageKind, Variant};
 use culd_fatbin::header::{EntryHeader, flag};
-use culd_fatbin::writer::{Compression, Image, Target, write};
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage, write};
 use object::write::Object;
 use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 const LIMIT: u64 = 1 << 20;
 
-fn read(file: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
+fn read(file: &[u8]) -> Result<Vec<FatbinEntry<'_>>, Error> {
     let mut entries = Vec::new();
     for container in container::containers(file) {
         for entry in container?.entries() {
@@ -22,7 +22,7 @@ fn read(file: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     Ok(entries)
 }
 
-fn one(image: Image) -> Vec<u8> {
+fn one(image: InputImage) -> Vec<u8> {
     write(&[image]).expect("fits")
 }
 
@@ -31,14 +31,19 @@ fn soft() -> Vec<u8> {
     (0..10_000).map(|at: u32| (at / 100) as u8).collect()
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Ptx), Just(Kind::Elf), Just(Kind::LtoIr), Just(Kind::Other(16))]
+fn kind() -> impl Strategy<Value = ImageKind> {
+    prop_oneof![
+        Just(ImageKind::Ptx),
+        Just(ImageKind::Elf),
+        Just(ImageKind::LtoIr),
+        Just(ImageKind::Other(16))
+    ]
 }
 
-fn target() -> impl Strategy<Value = Target> {
+fn target() -> impl Strategy<Value = ImageTarget> {
     let variant =
         prop_oneof![Just(Variant::Plain), Just(Variant::Family), Just(Variant::Accelerated)];
-    (1..200_u32, variant).prop_map(|(sm, variant)| Target { sm, variant })
+    (1..200_u32, variant).prop_map(|(sm, variant)| ImageTarget { sm, variant })
 }
 
 prop_compose! {
@@ -51,8 +56,8 @@ prop_compose! {
         debug in any::<bool>(),
         data in proptest::collection::vec(1..=255_u8, 0..300),
         compression in proptest::option::of(prop_oneof![Just(Compression::Lz4), Just(Compression::Zstd)]),
-    ) -> (Image, Vec<u8>) {
-        let mut image = Image::new(kind, version, target, data.clone()).ident(ident);
+    ) -> (InputImage, Vec<u8>) {
+        let mut image = InputImage::new(kind, version, target, data.clone()).ident(ident);
         if let Some(options) = options { image = image.options(options); }
         if debug { image = image.flags(flag::DEBUG); }
         if let Some(compression) = compression { image = image.compressed(compression).expect("fits"); }
@@ -68,7 +73,7 @@ proptest! {
     ) {
         let mut bytes = Vec::new();
         for images in &files {
-            let images: Vec<Image> = images.iter().map(|(image, _)| image.clone()).collect();
+            let images: Vec<InputImage> = images.iter().map(|(image, _)| image.clone()).collect();
             bytes.extend_from_slice(&write(&images).expect("fits"));
             bytes.resize(bytes.len() + 8 * gap, 0);
         }
@@ -80,12 +85,12 @@ proptest! {
             for (entry, (_, data)) in entries.iter().zip(images) {
                 let mut read = entry.data(LIMIT).expect("fits").into_owned();
                 if entry.encoding() == Encoding::Stored {
-                    prop_assert_eq!(read.len() % 8, if entry.kind() == Kind::Ptx { data.len() % 8 } else { 0 });
+                    prop_assert_eq!(read.len() % 8, if entry.kind() == ImageKind::Ptx { data.len() % 8 } else { 0 });
                     read.truncate(data.len());
                 }
                 prop_assert_eq!(&read, data);
             }
-            let again: Vec<Image> = entries.iter().map(Image::from).collect();
+            let again: Vec<InputImage> = entries.iter().map(InputImage::from).collect();
             prop_assert_eq!(write(&again).expect("fits"), container.bytes());
         }
     }
@@ -94,7 +99,7 @@ proptest! {
 #[test]
 fn an_entry_names_what_it_was_made_with() {
     let text = "// by hand\n.version 8.4\n.target sm_90a\n";
-    let image = Image::ptx(text, Target::accelerated(90)).expect("a version");
+    let image = InputImage::ptx(text, ImageTarget::accelerated(90)).expect("a version");
     let image = image.ident("name").options("-O3").flags(flag::DEBUG);
     for (image, encoding) in [
         (image.clone(), Encoding::Stored),
@@ -103,7 +108,7 @@ fn an_entry_names_what_it_was_made_with() {
     ] {
         let file = one(image);
         let [entry] = read(&file).expect("good")[..] else { panic!("one entry") };
-        assert_eq!((entry.kind(), entry.sm()), (Kind::Ptx, 90));
+        assert_eq!((entry.kind(), entry.sm()), (ImageKind::Ptx, 90));
         assert_eq!((entry.variant(), entry.variant().suffix()), (Variant::Accelerated, "a"));
         assert_eq!((entry.header().major, entry.header().minor), (8, 4));
         assert_eq!((entry.ident(), entry.options()), (&b"name"[..], Some(&b"-O3"[..])));
@@ -124,21 +129,23 @@ fn cubins_of_mercury_repeat_their_compat_section() {
     cubin.append_section_data(section, b"compat", 4);
     let mut cubin = cubin.write().expect("an object");
     cubin[6..9].copy_from_slice(&[1, 0x41, 8]);
-    let file = one(Image::cubin(cubin.clone(), Target::sm(100)).expect("ELF"));
+    let file = one(InputImage::cubin(cubin.clone(), ImageTarget::sm(100)).expect("ELF"));
     assert_eq!(file[16 + 64..].first_chunk(), Some(b"\x48\0\0\0\x06\0\0\0\0compat\0\x7fELF"));
     let [entry] = read(&file).expect("good")[..] else { panic!("one entry") };
     assert_eq!((entry.header().major, entry.header().minor), (1, 8));
     assert!(entry.has(flag::COMPAT));
     assert_eq!(entry.options(), Some(&b"compat"[..]));
-    assert_eq!(one(Image::from(&entry)), file);
-    let file = one(Image::cubin(cubin, Target::accelerated(90)).expect("ELF"));
+    assert_eq!(one(InputImage::from(&entry)), file);
+    let file = one(InputImage::cubin(cubin, ImageTarget::accelerated(90)).expect("ELF"));
     assert_eq!(read(&file).expect("good")[0].options(), None);
 }
 
 /// Every file that is cut off is refused, unless what is left is complete.
 #[test]
 fn truncated_files_are_refused() {
-    let image = Image::new(Kind::Elf, (1, 8), Target::sm(90), soft()).ident("i").options("o");
+    let image = InputImage::new(ImageKind::Elf, (1, 8), ImageTarget::sm(90), soft())
+        .ident("i")
+        .options("o");
     let file = one(image.compressed(Compression::Zstd).expect("fits"));
     for length in 1..file.len() {
         let error = read(&file[..length]).expect_err("cut off");
@@ -151,7 +158,9 @@ fn truncated_files_are_refused() {
 /// One field of a good file with another value: what is said, and where.
 #[test]
 fn lying_fields_are_refused() {
-    let image = Image::new(Kind::Elf, (1, 8), Target::sm(90), soft()).ident("name").options("opts");
+    let image = InputImage::new(ImageKind::Elf, (1, 8), ImageTarget::sm(90), soft())
+        .ident("name")
+        .options("opts");
     let good = one(image.compressed(Compression::Lz4).expect("fits"));
     assert!(read(&good).is_ok());
     let entry = 16;
@@ -196,7 +205,7 @@ fn lying_fields_are_refused() {
 
 /// A file of one entry with these fields, whatever they say.
 fn forged(header: EntryHeader, payload: &[u8]) -> Vec<u8> {
-    let mut file = one(Image::new(Kind::Elf, (1, 8), Target::sm(90), payload));
+    let mut file = one(InputImage::new(ImageKind::Elf, (1, 8), ImageTarget::sm(90), payload));
     let mut bytes = Vec::new();
     let padded = payload.len().next_multiple_of(8) as u64;
     EntryHeader { header_size: 64, payload_size: padded, kind: 2, ..header }.write(&mut bytes);
@@ -208,7 +217,7 @@ fn forged(header: EntryHeader, payload: &[u8]) -> Vec<u8> {
 fn images_never_grow_beyond_what_is_declared_or_allowed() {
     let data = soft();
     for (compression, bit) in [(Compression::Lz4, flag::LZ4), (Compression::Zstd, flag::ZSTD)] {
-        let image = Image::new(Kind::Elf, (1, 8), Target::sm(90), data.clone());
+        let image = InputImage::new(ImageKind::Elf, (1, 8), ImageTarget::sm(90), data.clone());
         let file = one(image.compressed(compression).expect("fits"));
         let entries = read(&file).expect("good");
         let entry = entries[0];
@@ -263,7 +272,7 @@ fn scrambled_images_are_read_by_nobody() {
 
 #[test]
 fn what_follows_a_container_is_padding_or_another_one() {
-    let part = one(Image::new(Kind::Other(9), (0, 0), Target::sm(75), [1; 3]));
+    let part = one(InputImage::new(ImageKind::Other(9), (0, 0), ImageTarget::sm(75), [1; 3]));
     let mut file = [&part[..], &[0; 16], &part].concat();
     assert_eq!(read(&file).expect("good").len(), 2);
     let offsets: Vec<usize> =

@@ -1,6 +1,6 @@
 //! What `sniff` makes of a file.
 
-use culd_fatbin::writer::{Image, Target, write};
+use culd_fatbin::writer::{ImageTarget, InputImage, write};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::fixtures::pack::{
     ArchiveFlavour, HostParts, archive, bigobj, coff_object, host_object,
@@ -18,7 +18,7 @@ fn elf(kind: u16, machine: u16) -> Vec<u8> {
 #[test]
 fn every_format_is_known_by_its_contents() {
     let coff = coff_object(&HostParts::default()).expect("COFF");
-    let image = Image::ptx(".version 9.0", Target::sm(90)).expect("a version");
+    let image = InputImage::ptx(".version 9.0", ImageTarget::sm(90)).expect("a version");
     let rows: &[(&[u8], Format)] = &[
         (&elf(1, 190), Format::RelocatableCubin),
         (&elf(2, 190), Format::ExecutableCubin),

@@ -1,6 +1,6 @@
 //! Host objects: what they hold for the device linker, in ELF and COFF, merged, huge and damaged.
 
-use culd_fatbin::host::{HostObject, Reference};
+use culd_fatbin::host::{HostObject, HostReference};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::fixtures::pack::{HostParts, bigobj, coff_object, host_object};
 
@@ -10,12 +10,12 @@ fn parts() -> HostParts {
         whole_program: vec![5; 5],
         module_ids: vec!["_1_a_cu_x".to_owned(), "_2_b_cu_y".to_owned()],
         references: vec![
-            (Reference::InternalKernel, vec![]),
-            (Reference::Kernel, vec!["_Z1k*".to_owned(), "m".to_owned()]),
-            (Reference::Variable, vec!["v".to_owned()]),
-            (Reference::InternalVariable, vec![]),
-            (Reference::Constant, vec![]),
-            (Reference::InternalConstant, vec!["c*".to_owned()]),
+            (HostReference::InternalKernel, vec![]),
+            (HostReference::Kernel, vec!["_Z1k*".to_owned(), "m".to_owned()]),
+            (HostReference::Variable, vec!["v".to_owned()]),
+            (HostReference::InternalVariable, vec![]),
+            (HostReference::Constant, vec![]),
+            (HostReference::InternalConstant, vec!["c*".to_owned()]),
         ],
         others: 1,
         ..HostParts::default()
@@ -40,15 +40,15 @@ fn everything_for_the_device_linker_is_found() {
         let whole: Vec<&[u8]> = object.whole_programs.iter().map(|section| section.data).collect();
         assert_eq!(whole, [[5; 5]]);
         assert_eq!(object.modules(), [b"_1_a_cu_x", b"_2_b_cu_y"]);
-        let references: Vec<(Reference, &[u8])> =
+        let references: Vec<(HostReference, &[u8])> =
             object.references.iter().map(|(kind, section)| (*kind, section.data)).collect();
-        let expected: [(Reference, &[u8]); 6] = [
-            (Reference::InternalKernel, b"\0"),
-            (Reference::Kernel, b"_Z1k*\0m\0"),
-            (Reference::Variable, b"v\0"),
-            (Reference::InternalVariable, b"\0"),
-            (Reference::Constant, b"\0"),
-            (Reference::InternalConstant, b"c*\0"),
+        let expected: [(HostReference, &[u8]); 6] = [
+            (HostReference::InternalKernel, b"\0"),
+            (HostReference::Kernel, b"_Z1k*\0m\0"),
+            (HostReference::Variable, b"v\0"),
+            (HostReference::InternalVariable, b"\0"),
+            (HostReference::Constant, b"\0"),
+            (HostReference::InternalConstant, b"c*\0"),
         ];
         assert_eq!(references, expected);
     }

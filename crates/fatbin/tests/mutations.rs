@@ -3,11 +3,11 @@
 //! In: one small file of each kind, damaged by a seeded generator. Guaranteed: the same seeds give
 //! the same damage. `CULD_MUTATIONS=A..B` chooses other seeds than the default.
 
-use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container::{self, Encoding};
 use culd_fatbin::host::HostObject;
-use culd_fatbin::writer::{Compression, Image, Target, write};
-use culd_fatbin::{Error, Format, container::Kind, sniff};
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage, write};
+use culd_fatbin::{Error, Format, container::ImageKind, sniff};
 use culd_testkit::fixtures::pack::{
     ArchiveFlavour, HostParts, archive, bigobj, coff_object, host_object,
 };
@@ -23,18 +23,18 @@ const MEMORY: u64 = 2 << 30;
 
 /// What was found in a file, all the way down.
 #[derive(Default)]
-struct Found {
+struct FoundParts {
     images: usize,
     errors: usize,
 }
 
 /// Reads everything that a linker would.
-fn walk(data: &[u8], depth: usize, found: &mut Found) -> Result<(), Error> {
+fn walk(data: &[u8], depth: usize, found: &mut FoundParts) -> Result<(), Error> {
     match sniff(data) {
         Format::Archive | Format::ThinArchive => {
             for member in archive::members(data)? {
                 let member = member?;
-                if let Contents::Here { offset, data: contents } = member.contents {
+                if let MemberContents::Here { offset, data: contents } = member.contents {
                     assert_eq!(&data[offset as usize..][..contents.len()], contents);
                     if depth > 0 {
                         walk(contents, depth - 1, found).unwrap_or_else(|_| found.errors += 1);
@@ -55,7 +55,7 @@ fn walk(data: &[u8], depth: usize, found: &mut Found) -> Result<(), Error> {
     Ok(())
 }
 
-fn containers(data: &[u8], found: &mut Found) -> Result<(), Error> {
+fn containers(data: &[u8], found: &mut FoundParts) -> Result<(), Error> {
     for container in container::containers(data) {
         let container = container?;
         let mut size = 16;
@@ -65,7 +65,9 @@ fn containers(data: &[u8], found: &mut Found) -> Result<(), Error> {
             size += entry.header().header_size as usize + entry.payload().len();
             let _ = (entry.ident(), entry.options(), entry.variant());
             match entry.data(LIMIT) {
-                Ok(data) if entry.encoding() != Encoding::Stored && entry.kind() != Kind::Ptx => {
+                Ok(data)
+                    if entry.encoding() != Encoding::Stored && entry.kind() != ImageKind::Ptx =>
+                {
                     assert_eq!(data.len() as u64, entry.header().uncompressed_size);
                     found.images += 1;
                 }
@@ -78,7 +80,7 @@ fn containers(data: &[u8], found: &mut Found) -> Result<(), Error> {
                     found.errors += 1;
                 }
             }
-            assert!(write(&[Image::from(&entry)]).is_ok());
+            assert!(write(&[InputImage::from(&entry)]).is_ok());
         }
         assert_eq!(size, container.bytes().len(), "all of a container is entries");
     }
@@ -87,8 +89,9 @@ fn containers(data: &[u8], found: &mut Found) -> Result<(), Error> {
 
 fn files() -> Vec<Vec<u8>> {
     let soft: Vec<u8> = (0..3000_u32).map(|at| (at / 50) as u8).collect();
-    let elf = |sm| Image::new(Kind::Elf, (1, 8), Target::sm(sm), soft.clone());
-    let ptx = Image::ptx(".version 9.0\n.target sm_90\n", Target::sm(90)).expect("a version");
+    let elf = |sm| InputImage::new(ImageKind::Elf, (1, 8), ImageTarget::sm(sm), soft.clone());
+    let ptx =
+        InputImage::ptx(".version 9.0\n.target sm_90\n", ImageTarget::sm(90)).expect("a version");
     let fatbin = write(&[
         elf(75).ident("name"),
         elf(80).compressed(Compression::Zstd).expect("small"),
@@ -100,7 +103,7 @@ fn files() -> Vec<Vec<u8>> {
     let parts = HostParts {
         fatbins: vec![fatbin.clone(), fatbin.clone()],
         module_ids: vec!["_1_a_cu_x".to_owned()],
-        references: vec![(culd_fatbin::host::Reference::Kernel, vec!["k*".to_owned()])],
+        references: vec![(culd_fatbin::host::HostReference::Kernel, vec!["k*".to_owned()])],
         ..HostParts::default()
     };
     let (object, coff) = (host_object(&parts).expect("ELF"), coff_object(&parts).expect("COFF"));
@@ -161,7 +164,7 @@ fn damaged_files_give_errors_and_nothing_worse() {
     setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY).expect("a limit");
     let files = files();
     for file in &files {
-        let mut found = Found::default();
+        let mut found = FoundParts::default();
         walk(file, 3, &mut found).expect("good");
         assert_eq!(found.errors, 0);
         assert_eq!(found.images % 5, 0, "{}", found.images);
@@ -172,7 +175,7 @@ fn damaged_files_give_errors_and_nothing_worse() {
         let mut random = Rng::new(seed);
         let mut file = files[random.below(files.len())].clone();
         damage(&mut file, &mut random);
-        let mut found = Found::default();
+        let mut found = FoundParts::default();
         let outcome = walk(&file, 3, &mut found);
         refused += u64::from(outcome.is_err() || found.errors > 0);
     }

@@ -5,8 +5,8 @@
 //! with it; a program that does not suit the GPU is counted as left out, not as passed; a run of
 //! nothing is a failure.
 
-use crate::driver::{Gpu, GpuMemory, LaunchShape, NoGpu, Parameter};
-use crate::plan::{Launch, Plan, PlannedArgument, PlannedImage, Program};
+use crate::driver::{Gpu, GpuMemory, LaunchParameter, LaunchShape, NoGpu};
+use crate::plan::{GpuPlan, GpuProgram, Launch, PlannedArgument, PlannedImage};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct CheckFolders {
 /// # Errors
 /// When the plan makes no sense or a process cannot be started.
 pub fn run(place: &CheckFolders, program: &Path) -> Result<GpuRunEnd> {
-    let plan = Plan::read(&place.folder)?;
+    let plan = GpuPlan::read(&place.folder)?;
     let (name, capability, version) = match Gpu::open(&place.libcuda) {
         Ok(gpu) => gpu.describe()?,
         Err(NoGpu(why)) => {
@@ -79,7 +79,7 @@ pub fn run(place: &CheckFolders, program: &Path) -> Result<GpuRunEnd> {
 /// # Errors
 /// What is wrong with it.
 pub fn run_one(place: &CheckFolders, number: usize, by: &str) -> Result<()> {
-    let plan = Plan::read(&place.folder)?;
+    let plan = GpuPlan::read(&place.folder)?;
     let program = plan.program.get(number).context("no such program")?;
     let image = program.image.iter().find(|image| image.by == by).context("no such image")?;
     let gpu = Gpu::open(&place.libcuda).map_err(|NoGpu(why)| anyhow::anyhow!(why))?;
@@ -89,7 +89,7 @@ pub fn run_one(place: &CheckFolders, number: usize, by: &str) -> Result<()> {
 fn launches(
     gpu: &Gpu,
     place: &CheckFolders,
-    program: &Program,
+    program: &GpuProgram,
     image: &PlannedImage,
 ) -> Result<()> {
     let path = place.folder.join(&image.file);
@@ -101,7 +101,7 @@ fn launches(
             module.set(&variable.name, &variable.words).with_context(context)?;
         }
         let memory = memory(gpu, launch).with_context(context)?;
-        let parameters: Vec<Parameter<'_>> = launch
+        let parameters: Vec<LaunchParameter<'_>> = launch
             .argument
             .iter()
             .zip(&memory)
@@ -134,10 +134,13 @@ fn memory<'g>(gpu: &'g Gpu, launch: &Launch) -> Result<Vec<Option<GpuMemory<'g>>
     launch.argument.iter().map(of).collect()
 }
 
-fn parameter<'m>(argument: &PlannedArgument, memory: &'m Option<GpuMemory<'m>>) -> Parameter<'m> {
+fn parameter<'m>(
+    argument: &PlannedArgument,
+    memory: &'m Option<GpuMemory<'m>>,
+) -> LaunchParameter<'m> {
     match memory {
-        Some(memory) => Parameter::Memory(memory),
-        None => Parameter::Word(argument.word.unwrap_or(0)),
+        Some(memory) => LaunchParameter::Memory(memory),
+        None => LaunchParameter::Word(argument.word.unwrap_or(0)),
     }
 }
 

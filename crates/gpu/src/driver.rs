@@ -227,7 +227,7 @@ impl Drop for GpuMemory<'_> {
 }
 
 /// A parameter of a kernel.
-pub enum Parameter<'p> {
+pub enum LaunchParameter<'p> {
     /// 32 bits.
     Word(u32),
     /// An address.
@@ -260,7 +260,7 @@ impl LoadedModule<'_> {
         &self,
         kernel: &str,
         shape: LaunchShape,
-        parameters: &[Parameter<'_>],
+        parameters: &[LaunchParameter<'_>],
     ) -> Result<()> {
         let functions = &self.gpu.functions;
         let name = CString::new(kernel).context("the name of a kernel")?;
@@ -273,8 +273,8 @@ impl LoadedModule<'_> {
         let mut values: Vec<u64> = parameters
             .iter()
             .map(|parameter| match parameter {
-                Parameter::Word(word) => u64::from(*word),
-                Parameter::Memory(memory) => memory.address,
+                LaunchParameter::Word(word) => u64::from(*word),
+                LaunchParameter::Memory(memory) => memory.address,
             })
             .collect();
         let mut pointers: Vec<*mut c_void> =

@@ -1,7 +1,7 @@
 //! What is launched, and what has to come of it.
 //!
-//! In: `plan.toml` in a folder. Out: a [`Plan`]. Guaranteed: names of images are names of files in
-//! that folder.
+//! In: `plan.toml` in a folder. Out: a [`GpuPlan`]. Guaranteed: names of images are names of files
+//! in that folder.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -17,16 +17,16 @@ pub const FILE: &str = "plan.toml";
 /// Programs for GPUs of several kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct GpuPlan {
     /// The programs.
     #[serde(default)]
-    pub program: Vec<Program>,
+    pub program: Vec<GpuProgram>,
 }
 
 /// A program that was linked for one architecture by one or more linkers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Program {
+pub struct GpuProgram {
     /// `topic/case`.
     pub name: String,
     /// `sm_90a`.
@@ -62,13 +62,13 @@ pub struct Launch {
     pub shared: u32,
     /// Variables that get values before.
     #[serde(default)]
-    pub set: Vec<Variable>,
+    pub set: Vec<GpuVariable>,
     /// Parameters.
     #[serde(default)]
     pub argument: Vec<PlannedArgument>,
     /// Variables that have to have these values afterwards.
     #[serde(default)]
-    pub expect: Vec<Variable>,
+    pub expect: Vec<GpuVariable>,
 }
 
 /// A parameter of a kernel: one of both.
@@ -92,7 +92,7 @@ pub struct PlannedArgument {
 /// Words of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variable {
+pub struct GpuVariable {
     /// Its name in the module.
     pub name: String,
     /// Its first words.
@@ -124,7 +124,7 @@ impl PlannedArgument {
     }
 }
 
-impl Plan {
+impl GpuPlan {
     /// The plan in `folder`.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Plan {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let plan: Plan = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        let plan: GpuPlan = toml::from_str(&text).with_context(|| path.display().to_string())?;
         plan.check().with_context(|| path.display().to_string())?;
         Ok(plan)
     }
@@ -181,35 +181,35 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
+    fn plan() -> GpuPlan {
         let launch = Launch {
             kernel: "k".to_owned(),
             blocks: 1,
             threads: 4,
             argument: vec![PlannedArgument::word(3), PlannedArgument::memory([1, 2])],
-            set: vec![Variable { name: "v".to_owned(), words: vec![7] }],
+            set: vec![GpuVariable { name: "v".to_owned(), words: vec![7] }],
             ..Launch::default()
         };
         let image = vec![PlannedImage { by: "culd".to_owned(), file: "0.culd.cubin".to_owned() }];
-        let program = Program {
+        let program = GpuProgram {
             name: "calls/chain".to_owned(),
             arch: "sm_90".to_owned(),
             image,
             launch: vec![launch],
         };
-        Plan { program: vec![program] }
+        GpuPlan { program: vec![program] }
     }
 
     #[test]
     fn a_plan_is_read_as_it_was_written() {
         let text = toml::to_string(&plan()).expect("a text");
-        assert_eq!(toml::from_str::<Plan>(&text).expect("a plan"), plan());
+        assert_eq!(toml::from_str::<GpuPlan>(&text).expect("a plan"), plan());
         assert!(plan().check().is_ok());
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let wrong = |change: fn(&mut Program)| {
+        let wrong = |change: fn(&mut GpuProgram)| {
             let mut plan = plan();
             change(&mut plan.program[0]);
             plan.check().unwrap_err().to_string()

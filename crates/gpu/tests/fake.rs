@@ -5,7 +5,7 @@
 //! Guaranteed: the functions have the types of the public header on both sides, so a wrong order of
 //! arguments shows.
 
-use culd_gpu::plan::{Launch, Plan, PlannedArgument, PlannedImage, Program, Variable};
+use culd_gpu::plan::{GpuPlan, GpuProgram, GpuVariable, Launch, PlannedArgument, PlannedImage};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -26,7 +26,7 @@ fn driver(folder: &Path) -> PathBuf {
     library
 }
 
-fn program(name: &str, arch: &str, letters: &[(&str, char)], folder: &Path) -> Program {
+fn program(name: &str, arch: &str, letters: &[(&str, char)], folder: &Path) -> GpuProgram {
     let image = |(by, letter): &(&str, char)| {
         let file = format!("{}.{by}.cubin", name.replace('/', "-"));
         fs::write(folder.join(&file), format!("{letter} image")).expect("written");
@@ -37,14 +37,14 @@ fn program(name: &str, arch: &str, letters: &[(&str, char)], folder: &Path) -> P
         blocks: 2,
         threads: 4,
         shared: 64,
-        set: vec![Variable { name: "v".to_owned(), words: vec![100, 0] }],
+        set: vec![GpuVariable { name: "v".to_owned(), words: vec![100, 0] }],
         argument: vec![
             PlannedArgument::memory((0..8).map(|i| 2 * i + 3 + 100)),
             PlannedArgument::word(3),
         ],
-        expect: vec![Variable { name: "v".to_owned(), words: vec![100, 8] }],
+        expect: vec![GpuVariable { name: "v".to_owned(), words: vec![100, 8] }],
     };
-    Program {
+    GpuProgram {
         name: name.to_owned(),
         arch: arch.to_owned(),
         image: letters.iter().map(image).collect(),
@@ -64,7 +64,7 @@ fn what_is_right_passes() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = driver(folder.path());
     let both = [("culd", '-'), ("nvlink", '-')];
-    let plan = Plan {
+    let plan = GpuPlan {
         program: vec![
             program("a/one", "sm_90", &both, folder.path()),
             program("a/two", "sm_90a", &both, folder.path()),
@@ -82,7 +82,7 @@ fn what_is_right_passes() {
 fn errors_are_reported_and_the_rest_runs() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = driver(folder.path());
-    let mut plan = Plan::default();
+    let mut plan = GpuPlan::default();
     for (letter, what) in [
         (
             'W',
@@ -119,7 +119,8 @@ fn errors_are_reported_and_the_rest_runs() {
 fn without_a_gpu_that_is_said_and_nothing_passes() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = driver(folder.path());
-    let plan = Plan { program: vec![program("a/one", "sm_90", &[("culd", '-')], folder.path())] };
+    let plan =
+        GpuPlan { program: vec![program("a/one", "sm_90", &[("culd", '-')], folder.path())] };
     plan.write(folder.path()).expect("written");
     let (status, said) = run(folder.path(), Path::new("libcuda-that-is-not-there.so"), &[]);
     assert_eq!(status, Some(77));
@@ -128,7 +129,8 @@ fn without_a_gpu_that_is_said_and_nothing_passes() {
     assert_eq!(status, Some(77));
     assert_eq!(said, "skipped: the CUDA driver has no GPU: cuInit: CUDA_ERROR_NO_DEVICE\n");
     // Programs for other GPUs only: nothing ran, so nothing is right.
-    let plan = Plan { program: vec![program("a/one", "sm_75", &[("culd", '-')], folder.path())] };
+    let plan =
+        GpuPlan { program: vec![program("a/one", "sm_75", &[("culd", '-')], folder.path())] };
     plan.write(folder.path()).expect("written");
     let (status, said) = run(folder.path(), &library, &[]);
     assert_eq!(status, Some(1), "{said}");

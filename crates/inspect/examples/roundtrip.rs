@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use culd_inspect::text::{self, Options};
+use culd_inspect::text::{self, DumpOptions};
 use culd_inspect::view::View;
 
 /// Lines whose presence tells that a file has something the rules do not know.
@@ -22,7 +22,7 @@ const UNUSUAL: [&str; 8] = [
 fn check(path: &str) -> Result<String, String> {
     let data = std::fs::read(path).map_err(|error| error.to_string())?;
     let view = View::parse(&data).map_err(|error| error.to_string())?;
-    let text = text::dump(&view, &Options::default());
+    let text = text::dump(&view, &DumpOptions::default());
     let again = culd_testkit::fixtures::asm::assemble(&text).map_err(|error| error.to_string())?;
     if again == data {
         return Ok(text);

@@ -1,6 +1,6 @@
 //! culd-diff tells small changes of a file in one line each.
 
-use culd_inspect::diff::{self, DiffReport, Options};
+use culd_inspect::diff::{self, DiffOptions, DiffReport};
 use culd_inspect::text;
 use culd_inspect::view::View;
 use culd_testkit::fixtures::asm;
@@ -10,7 +10,7 @@ mod common;
 
 fn compare(a: &[u8], b: &[u8], tool: bool) -> DiffReport {
     let (a, b) = (View::parse(a).unwrap(), View::parse(b).unwrap());
-    diff::compare(&a, &b, Options { tool })
+    diff::compare(&a, &b, DiffOptions { tool })
 }
 
 fn lines(difference: &DiffReport) -> Vec<&str> {
@@ -20,7 +20,7 @@ fn lines(difference: &DiffReport) -> Vec<&str> {
 /// A recorded linked file, and the same with `from` replaced by `to` in its text.
 fn edited(name: &str, from: &str, to: &str) -> (Vec<u8>, Vec<u8>) {
     let original = common::data(name);
-    let text = text::dump(&View::parse(&original).unwrap(), &text::Options::default());
+    let text = text::dump(&View::parse(&original).unwrap(), &text::DumpOptions::default());
     assert_eq!(text.matches(from).count(), 1, "{from}");
     let other = asm::assemble(&text.replace(from, to));
     (original, other.unwrap_or_else(|error| panic!("{from}: {error}")))
@@ -130,7 +130,7 @@ fn the_linkers_own_record_counts_on_request_only() {
     assert!(lines(&difference)[0].starts_with("note.missing  .note.nv.tkinfo tool nvlink"));
     // The records behind it count always.
     let original = common::data("linked.90.cubin");
-    let text = text::dump(&View::parse(&original).unwrap(), &text::Options::default());
+    let text = text::dump(&View::parse(&original).unwrap(), &text::DumpOptions::default());
     let other = asm::assemble(&text.replacen("name=ptxas", "name=ptxos", 1)).unwrap();
     assert!(!compare(&original, &other, false).is_empty());
 }

@@ -1,6 +1,6 @@
 //! The text form holds every byte: what culd-dump prints assembles to the same file.
 
-use culd_inspect::diff::{self, Options};
+use culd_inspect::diff::{self, DiffOptions};
 use culd_inspect::text;
 use culd_inspect::view::View;
 use culd_testkit::fixtures::asm;
@@ -9,7 +9,7 @@ use culd_testkit::fixtures::asm;
 mod common;
 
 fn dump(view: &View<'_>) -> String {
-    text::dump(view, &text::Options::default())
+    text::dump(view, &text::DumpOptions::default())
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn damaged_cubins_are_refused_or_come_back_byte_for_byte() {
             let text = dump(&view);
             let again = asm::assemble(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(again == damaged, "{name}, round {round}: other bytes");
-            let difference = diff::compare(&first, &view, Options { tool: true });
+            let difference = diff::compare(&first, &view, DiffOptions { tool: true });
             assert_eq!(difference.is_empty(), damaged == original, "{name}, round {round}");
         }
     }

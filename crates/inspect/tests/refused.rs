@@ -10,7 +10,7 @@ mod common;
 #[test]
 fn contradictions_are_refused_with_their_place() {
     let original = common::data("linked.90.cubin");
-    let text = text::dump(&View::parse(&original).unwrap(), &text::Options::default());
+    let text = text::dump(&View::parse(&original).unwrap(), &text::DumpOptions::default());
     let cases = [
         (
             "  0x00c0 R_CUDA_ABS55_16_34 twice\n",
@@ -55,7 +55,7 @@ fn contradictions_are_refused_with_their_place() {
 #[test]
 fn only_a_mercury_section_may_be_the_bytes_of_another() {
     let original = common::data("linked.100.cubin");
-    let text = text::dump(&View::parse(&original).unwrap(), &text::Options::default());
+    let text = text::dump(&View::parse(&original).unwrap(), &text::DumpOptions::default());
     let twin = "section .nv.merc.nv.global.init nv_global_init flags=write+alloc+mercury align=8 \
                 twin=.nv.global.init\n";
     assert_eq!(text.matches(twin).count(), 1);

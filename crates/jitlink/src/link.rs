@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use culd_cubin::arch::Flavour;
 use culd_driver::{
-    Cause, Content, Ignored, InputError, InputKind, Item, Line, LineKind, LinkRequest,
+    Cause, Content, Ignored, InputError, InputItem, InputKind, Line, LineKind, LinkRequest,
     NOTE as NOTE_BEGIN, NamedCubin, RunOutcome, Target,
 };
 use culd_fatbin::{Format, sniff};
-use culd_link::{Diagnostic, IndexFile, Input, Message, Session, Severity};
+use culd_link::{IndexFile, Input, LinkDiagnostic, Message, Session, Severity};
 use culd_lto::NvJitLink;
 
 use crate::home;
@@ -260,10 +260,10 @@ impl JitLink {
         if !options.has_compiler {
             options.has_compiler = true;
             if let Some(path) = home::ptxas() {
-                options.options.set(culd_driver::Id::PtxasPath, [path]);
+                options.options.set(culd_driver::OptionId::PtxasPath, [path]);
             }
         }
-        let item = Item {
+        let item = InputItem {
             name: shown.to_owned(),
             kind: InputKind::Any,
             content: Content::Bytes(bytes.into()),
@@ -412,7 +412,7 @@ impl JitLink {
             let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
             return Err((ResultCode::IncorrectInputType, text.to_owned()));
         }
-        let relocatable = options.options.flag(culd_driver::Id::Relocatable);
+        let relocatable = options.options.flag(culd_driver::OptionId::Relocatable);
         let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
         if alone || self.lto.is_empty() {
             let made = lto::whole(compiler, options, &self.lto);
@@ -472,7 +472,9 @@ impl JitLink {
             let log = if is_error { &mut errors } else { &mut self.infos };
             log.push_str(&shown(&culd_driver::line(diagnostic)));
         }
-        for text in outcome.report.iter().filter(|_| verbose).flat_map(culd_link::Report::lines) {
+        for text in
+            outcome.report.iter().filter(|_| verbose).flat_map(culd_link::ResourceReport::lines)
+        {
             self.infos.push_str(&shown(&Line::new(Severity::Info, text)));
         }
         match (outcome.image, failure) {
@@ -567,7 +569,7 @@ fn is_logged(message: &Message) -> bool {
 
 /// The result of a link that failed: a bad input, one that conflicts with earlier ones, or an error
 /// of the program as a whole.
-fn failure(diagnostics: &[Diagnostic]) -> Refusal {
+fn failure(diagnostics: &[LinkDiagnostic]) -> Refusal {
     let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
     match errors.find_map(|line| bad_file(&line.message)) {
         Some(file) => {

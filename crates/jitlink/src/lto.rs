@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use culd_driver::NamedCubin;
-use culd_fatbin::container::{Kind as EntryKind, containers};
+use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{CompileInputKind, CompileOutput, CompileTask, LtoError, NvJitLink, Want};
+use culd_lto::{CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget, NvJitLink};
 
 use crate::home;
 use crate::link::name_in_logs;
@@ -63,7 +63,7 @@ pub(crate) fn inputs(format: Format, name: &str, bytes: &[u8], sm: u32) -> Optio
 fn members(name: &str, bytes: &[u8], sm: u32) -> Option<Vec<LtoInput>> {
     let mut all = Vec::new();
     for member in archive::members(bytes).ok()? {
-        let archive::Contents::Here { data, .. } = member.ok()?.contents else { return None };
+        let archive::MemberContents::Here { data, .. } = member.ok()?.contents else { return None };
         match sniff(data) {
             format @ Format::HostElf { .. } => {
                 let object = HostObject::parse(data).ok()?;
@@ -82,7 +82,7 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
     let entries = containers(bytes)
         .map_while(Result::ok)
         .flat_map(|container| container.entries().map_while(Result::ok).collect::<Vec<_>>());
-    entries.into_iter().any(|entry| entry.kind() == EntryKind::LtoIr && entry.sm() <= sm)
+    entries.into_iter().any(|entry| entry.kind() == ImageKind::LtoIr && entry.sm() <= sm)
 }
 
 /// Toolkits that may have NVIDIA's libraries.
@@ -133,7 +133,7 @@ pub(crate) fn whole(
     options: &JitOptions,
     inputs: &[LtoInput],
 ) -> Result<LtoCompilation<Vec<u8>>, CompileFailure> {
-    let want = if options.ptx { Want::Ptx } else { Want::Cubin };
+    let want = if options.ptx { LtoTarget::Ptx } else { LtoTarget::Cubin };
     let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
     let mut words = words(options, &own)?;
     words.extend(options.verbose.then(|| "-verbose".to_owned()));
@@ -175,17 +175,17 @@ pub(crate) fn partial(
             .compile(&CompileTask { options: &words, inputs: &inputs, want, roots })
             .map_err(refusal)
     };
-    let CompileOutput { bytes: object, lto_ir, log, infos } = run("-r", Want::Object, None)?;
+    let CompileOutput { bytes: object, lto_ir, log, infos } = run("-r", LtoTarget::Object, None)?;
     // The library repeats lines of ptxas.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
     let code = match (nvvm, culd_driver::lto_roots(&object, others)) {
-        (Some(_), None) => LtoResult::Ptx(run("-ptx", Want::Ptx, None)?.bytes),
+        (Some(_), None) => LtoResult::Ptx(run("-ptx", LtoTarget::Ptx, None)?.bytes),
         (Some(nvvm), Some(text)) => {
             let arch = words(options, &[])?;
             let arch = arch.first().map_or("", String::as_str);
             let roots = culd_lto::lto_ir(&nvvm, &text, arch).map_err(refusal)?;
-            LtoResult::Ptx(run("-ptx", Want::Ptx, Some(roots.as_slice()))?.bytes)
+            LtoResult::Ptx(run("-ptx", LtoTarget::Ptx, Some(roots.as_slice()))?.bytes)
         }
         (None, _) => LtoResult::Object(object),
     };

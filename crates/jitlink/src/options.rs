@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use culd_cubin::arch::{ARCHS, Arch, Variant};
-use culd_driver::{Id, Options, Target};
+use culd_driver::{CommandOptions, OptionId, Target};
 use culd_link::Dialect;
 
 use crate::link::name_in_logs;
@@ -35,7 +35,7 @@ pub struct JitOptions {
     /// The words as they came, for NVIDIA's library: those that it knows.
     pub words: Vec<OsString>,
     /// The driver's options.
-    pub options: Options,
+    pub options: CommandOptions,
     /// PTX can be compiled, or needs no compiler.
     pub has_compiler: bool,
 }
@@ -101,7 +101,7 @@ const UNSUPPORTED: &[u32] =
 const TOO_LARGE: i64 = 1000;
 
 #[derive(Default)]
-struct Given {
+struct GivenOptions {
     arch: Option<(&'static Arch, bool)>,
     dialect: Option<&'static Dialect>,
     debug: bool,
@@ -123,7 +123,7 @@ struct Given {
 /// # Errors
 /// The first bad word, or the first conflict.
 pub fn parse(words: &[OsString]) -> Result<JitOptions, Refusal> {
-    let mut given = Given::default();
+    let mut given = GivenOptions::default();
     words.iter().try_for_each(|word| given.take(word))?;
     let (arch, is_virtual) = given.arch.ok_or((ResultCode::MissingArch, String::new()))?;
     let incompatible =
@@ -141,7 +141,7 @@ pub fn parse(words: &[OsString]) -> Result<JitOptions, Refusal> {
     Ok(given.finish(arch, is_virtual, words))
 }
 
-impl Given {
+impl GivenOptions {
     fn take(&mut self, word: &OsStr) -> Result<(), Refusal> {
         let shown = name_in_logs(word);
         let unrecognized =
@@ -244,23 +244,23 @@ impl Given {
     }
 
     fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[OsString]) -> JitOptions {
-        let mut options = Options::for_target(Target::Real(arch));
-        let flags = [(Id::Debug, self.debug), (Id::Relocatable, self.relocatable)];
+        let mut options = CommandOptions::for_target(Target::Real(arch));
+        let flags = [(OptionId::Debug, self.debug), (OptionId::Relocatable, self.relocatable)];
         // NVIDIA's library looks at no references of the host's code, and links libcudadevrt whole.
-        let always = [(Id::IgnoreHostInfo, true), (Id::KeepSystemLibraries, true)];
+        let always = [(OptionId::IgnoreHostInfo, true), (OptionId::KeepSystemLibraries, true)];
         for (id, _) in flags.into_iter().chain(always).filter(|(_, on)| *on) {
             options.set(id, [""; 0]);
         }
         let lists = [
-            (Id::KernelsUsed, self.kernels),
-            (Id::VariablesUsed, self.variables),
-            (Id::Xptxas, self.ptxas),
+            (OptionId::KernelsUsed, self.kernels),
+            (OptionId::VariablesUsed, self.variables),
+            (OptionId::Xptxas, self.ptxas),
         ];
         if let Some(dialect) = self.dialect {
-            options.set(Id::Dialect, [dialect.to_string()]);
+            options.set(OptionId::Dialect, [dialect.to_string()]);
         }
         if let Some(level) = self.level {
-            options.set(Id::FastCompile, [level]);
+            options.set(OptionId::FastCompile, [level]);
         }
         for (id, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
             options.set(id, list);
@@ -422,7 +422,7 @@ mod tests {
             [("-Ofc=minx", Some("min")), ("--Ofast-compile=0", Some("0")), ("-g", None)]
         {
             let options = parse(&["-arch=sm_90".into(), word.into()]).unwrap();
-            assert_eq!(options.options.text(Id::FastCompile), level, "{word}");
+            assert_eq!(options.options.text(OptionId::FastCompile), level, "{word}");
         }
     }
 

@@ -28,10 +28,10 @@ mod write;
 
 pub use crate::base::cancel::Cancel;
 pub use crate::base::session::Session;
-pub use crate::check::report::{EntryReport, Report};
+pub use crate::check::report::{EntryReport, ResourceReport};
 pub use crate::diag::demangle::demangle;
-pub use crate::diag::note::{Likeness, Note, Step};
-pub use crate::diag::{Diagnostic, Message, Severity};
+pub use crate::diag::note::{CallStep, NameLikeness, Note};
+pub use crate::diag::{LinkDiagnostic, Message, Severity};
 pub use crate::objects::system_libraries::needs_system_libraries;
 pub use crate::options::dialect::{DIALECTS, Dialect, UnknownRelease};
 pub use crate::options::driver_functions::driver_function_since;
@@ -41,8 +41,9 @@ pub use crate::options::selection::{HostReferences, Selection};
 pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::write::account::{
-    Account, Contribution, DroppedCopy, Function, KeptRelocations, Kernel, LaunchBounds, Need,
-    OutputSection, Prototype, Removed, Space, Stack, Variable, Why,
+    Account, AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountRemoval,
+    AccountSpace, AccountStack, AccountVariable, Contribution, DroppedCopy, KeptRelocations,
+    LaunchBounds, OutputSection, RemovalReason,
 };
 pub use crate::write::{Counts, Image, Output};
 
@@ -72,9 +73,9 @@ pub struct LinkOutcome<I = Vec<u8>> {
     /// The linked cubin; `None` when there was an error.
     pub image: Option<I>,
     /// All lines in order.
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<LinkDiagnostic>,
     /// Sizes for `-v`; `None` when the inputs could not be merged.
-    pub report: Option<Report>,
+    pub report: Option<ResourceReport>,
     /// Indices of the inputs that were left out because they are unused files of system libraries.
     pub unused: Vec<usize>,
     /// The time of each phase, in order; a link that failed has fewer.
@@ -110,7 +111,11 @@ where
 
 /// Checks `inputs` as [`link`] does before it merges the first; returns the errors of the first bad
 /// input.
-pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> Vec<Diagnostic> {
+pub fn check(
+    session: &Session,
+    inputs: &[Input<'_>],
+    options: &LinkOptions,
+) -> Vec<LinkDiagnostic> {
     let mut diags = Diagnostics::new(options.warnings_are_errors);
     // The lines say why it failed.
     let _ = InputObjects::parse(session, inputs, options, &mut diags);
@@ -125,7 +130,7 @@ const TABLE_BYTES: usize = 128;
 
 /// Results of a link besides its lines, filled as it runs.
 struct LinkProgress<'a, 's> {
-    report: &'a mut Option<Report>,
+    report: &'a mut Option<ResourceReport>,
     unused: &'a mut Vec<usize>,
     phases: &'a mut Phases<'s>,
 }
@@ -200,7 +205,8 @@ where
     phases.begin("check", diags)?;
     let mut program =
         LinkedProgram { objects, symbols, graph, merged, data, attributes, unified, options };
-    let (checked, built) = session.join(work, || program.check(diags), || Report::build(&program));
+    let (checked, built) =
+        session.join(work, || program.check(diags), || ResourceReport::build(&program));
     checked?;
     *report = Some(built);
     diags.check()?;

@@ -45,10 +45,10 @@ pub enum CompileInputKind {
 pub struct CompileTask<'i> {
     /// Options of libnvJitLink; the first names the target.
     pub options: &'i [String],
-    /// LTO-IR, and for [`Want::Cubin`] other code.
+    /// LTO-IR, and for [`LtoTarget::Cubin`] other code.
     pub inputs: &'i [CompileInput<'i>],
     /// The output of a compilation.
-    pub want: Want,
+    pub want: LtoTarget,
     /// LTO-IR that names what has to stay, of [`lto_ir`].
     pub roots: Option<&'i [u8]>,
 }
@@ -66,7 +66,7 @@ pub struct CompileInput<'i> {
 
 /// The output of a compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum LtoTarget {
     /// PTX of inputs that are LTO-IR; ends with NUL. Functions that only other code needs are not
     /// in it.
     Ptx,

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use culd_lto::{
-    CompileInput, CompileInputKind, CompileTask, LtoError, NvJitLink, Want, find, find_nvvm, lto_ir,
+    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, find, find_nvvm,
+    lto_ir,
 };
 
 const USAGE: &str = "\
@@ -54,9 +55,9 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
     let mut words = words.into_iter();
     let (want, output) = (words.next(), words.next().ok_or(failed(USAGE.to_owned()))?);
     let want = match want.as_ref().and_then(|want| want.to_str()) {
-        Some("ptx") => Want::Ptx,
-        Some("object") => Want::Object,
-        Some("cubin") => Want::Cubin,
+        Some("ptx") => LtoTarget::Ptx,
+        Some("object") => LtoTarget::Object,
+        Some("cubin") => LtoTarget::Cubin,
         _ => return Err(failed(USAGE.to_owned())),
     };
     let words = read(words).map_err(failed)?;
@@ -85,13 +86,13 @@ fn run(words: Vec<OsString>) -> Result<String, String> {
 fn prepared(
     words: &CommandWords,
     path: PathBuf,
-    want: Want,
+    want: LtoTarget,
 ) -> Result<(NvJitLink, Option<Vec<u8>>), LtoError> {
     let Some(text) = &words.roots else { return Ok((NvJitLink::load(path)?, None)) };
     let nvvm = find_nvvm(&path, &words.toolkits).ok_or(LtoError::NoNvvm)?;
     let arch = words.options.first().map_or("", String::as_str);
     let make = || lto_ir(&nvvm, text, arch);
-    if want == Want::Object {
+    if want == LtoTarget::Object {
         let compiler = NvJitLink::load(path)?;
         let roots = compiler.needs_other_code().then(make).transpose()?;
         return Ok((compiler, roots));

@@ -12,32 +12,32 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
-use crate::{CompileInput, CompileInputKind, CompileOutput, CompileTask, LtoError, Want};
+use crate::{CompileInput, CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget};
 
 type NvJitLinkHandle = *mut c_void;
-type Create = unsafe extern "C" fn(*mut NvJitLinkHandle, u32, *const *const c_char) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut NvJitLinkHandle) -> c_int;
+type CreateFn = unsafe extern "C" fn(*mut NvJitLinkHandle, u32, *const *const c_char) -> c_int;
+type DestroyFn = unsafe extern "C" fn(*mut NvJitLinkHandle) -> c_int;
 type AddData =
     unsafe extern "C" fn(NvJitLinkHandle, c_int, *const c_void, usize, *const c_char) -> c_int;
-type Complete = unsafe extern "C" fn(NvJitLinkHandle) -> c_int;
-type Size = unsafe extern "C" fn(NvJitLinkHandle, *mut usize) -> c_int;
-type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
-type Copy = unsafe extern "C" fn(NvJitLinkHandle, *mut c_char) -> c_int;
+type CompleteFn = unsafe extern "C" fn(NvJitLinkHandle) -> c_int;
+type SizeFn = unsafe extern "C" fn(NvJitLinkHandle, *mut usize) -> c_int;
+type VersionFn = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
+type CopyFn = unsafe extern "C" fn(NvJitLinkHandle, *mut c_char) -> c_int;
 
 /// The functions that are needed, under the names that every release of 13 has.
 #[derive(Debug)]
 struct NvJitLinkFunctions {
-    create: Create,
-    destroy: Destroy,
+    create: CreateFn,
+    destroy: DestroyFn,
     add_data: AddData,
-    complete: Complete,
-    ptx: (Size, Copy),
-    cubin: (Size, Copy),
-    errors: (Size, Copy),
-    infos: (Size, Copy),
+    complete: CompleteFn,
+    ptx: (SizeFn, CopyFn),
+    cubin: (SizeFn, CopyFn),
+    errors: (SizeFn, CopyFn),
+    infos: (SizeFn, CopyFn),
     /// In releases from 13.3 on.
-    lto_ir: Option<(Size, Copy)>,
-    version: Version,
+    lto_ir: Option<(SizeFn, CopyFn)>,
+    version: VersionFn,
 }
 
 /// Empty code. In a link with other code the library keeps definitions that such code can see, and
@@ -93,8 +93,8 @@ impl NvJitLink {
         &self.path
     }
 
-    /// True for a library that makes a complete object ([`Want::Object`]) only in a link with other
-    /// code, and of LTO-IR that needs some. Releases from 13.3 on do it with `-r`.
+    /// True for a library that makes a complete object ([`LtoTarget::Object`]) only in a link with
+    /// other code, and of LTO-IR that needs some. Releases from 13.3 on do it with `-r`.
     pub fn needs_other_code(&self) -> bool {
         self.functions.release() < (13, 3)
     }
@@ -115,7 +115,7 @@ impl NvJitLink {
             let place = if first { 0 } else { all.len() };
             all.insert(place, (CompileInputKind::LtoIr, roots, c"roots"));
         }
-        if want == Want::Object && self.needs_other_code() {
+        if want == LtoTarget::Object && self.needs_other_code() {
             all.push((CompileInputKind::Ptx, OTHER_CODE, c"other"));
         }
         let link = self.link(options)?;
@@ -125,8 +125,8 @@ impl NvJitLink {
         // SAFETY: a handle of the library's.
         link.check(unsafe { (self.functions.complete)(link.handle) })?;
         let parts = match want {
-            Want::Ptx => self.functions.ptx,
-            Want::Cubin | Want::Object => self.functions.cubin,
+            LtoTarget::Ptx => self.functions.ptx,
+            LtoTarget::Cubin | LtoTarget::Object => self.functions.cubin,
         };
         let bytes = link.get(parts).map_err(|code| link.refused(code))?;
         let lto_ir = self.functions.lto_ir.and_then(|parts| link.get(parts).ok());
@@ -194,7 +194,7 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
     let options = options.map_err(|error| unusable(error.to_string()))?;
     let pointers: Vec<*const c_char> = options.iter().map(|word| word.as_ptr()).collect();
     let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
-    let mut program = Compilation { functions: &functions, program: null_mut() };
+    let mut program = NvvmProgram { functions: &functions, program: null_mut() };
     // SAFETY: the program can be written; the text is as long as is told, the words are as many,
     // and all of them live until the end.
     let code = unsafe {
@@ -228,8 +228,8 @@ struct Nvvm {
     destroy: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
     add: unsafe extern "C" fn(NvJitLinkProgram, *const c_char, usize, *const c_char) -> c_int,
     compile: unsafe extern "C" fn(NvJitLinkProgram, c_int, *const *const c_char) -> c_int,
-    result: (Size, Copy),
-    log: (Size, Copy),
+    result: (SizeFn, CopyFn),
+    log: (SizeFn, CopyFn),
 }
 
 impl Nvvm {
@@ -249,13 +249,13 @@ impl Nvvm {
 }
 
 /// A program of libnvvm, destroyed at its end.
-struct Compilation<'f> {
+struct NvvmProgram<'f> {
     functions: &'f Nvvm,
     program: NvJitLinkProgram,
 }
 
-impl Compilation<'_> {
-    fn get(&self, parts: (Size, Copy)) -> Result<Vec<u8>, c_int> {
+impl NvvmProgram<'_> {
+    fn get(&self, parts: (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
         copied(self.program, parts)
     }
 
@@ -264,7 +264,7 @@ impl Compilation<'_> {
     }
 }
 
-impl Drop for Compilation<'_> {
+impl Drop for NvvmProgram<'_> {
     fn drop(&mut self) {
         // SAFETY: the program is the library's own, or null, which it refuses.
         unsafe { (self.functions.destroy)(&mut self.program) };
@@ -353,7 +353,7 @@ impl HandleGuard<'_> {
         text(self.get(self.compiler.functions.infos))
     }
 
-    fn get(&self, parts: (Size, Copy)) -> Result<Vec<u8>, c_int> {
+    fn get(&self, parts: (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
         copied(self.handle, parts)
     }
 }
@@ -373,13 +373,13 @@ unsafe fn sized(
     library: &Library,
     size: &[u8],
     copy: &[u8],
-) -> Result<(Size, Copy), libloading::Error> {
+) -> Result<(SizeFn, CopyFn), libloading::Error> {
     // SAFETY: as the caller promises.
     unsafe { Ok((*library.get(size)?, *library.get(copy)?)) }
 }
 
 /// The result of a function for a size and of one for a copy.
-fn copied(handle: *mut c_void, (size_of, copy): (Size, Copy)) -> Result<Vec<u8>, c_int> {
+fn copied(handle: *mut c_void, (size_of, copy): (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
     let mut size = 0;
     // SAFETY: the size can be written.
     match unsafe { size_of(handle, &mut size) } {

@@ -11,12 +11,12 @@
 //! the columns [`RelocDesc::observed`] and [`RelocDesc::unified`] give it the facts about the type.
 //!
 //! ```
-//! use culd_reloc::{Value, lookup};
+//! use culd_reloc::{RelocValue, lookup};
 //!
 //! // c[3][0x10]: byte offset in bits 38..54 of the instruction, bank in bits 54..59.
 //! let field = lookup(66).unwrap();
 //! let mut instruction = [0u8; 16];
-//! field.apply(&mut instruction, 0, Value { address: 0x10, bank: 3 })?;
+//! field.apply(&mut instruction, 0, RelocValue { address: 0x10, bank: 3 })?;
 //! assert_eq!(u128::from_le_bytes(instruction), 0x10 << 38 | 3 << 54);
 //! # Ok::<(), culd_reloc::PatchError>(())
 //! ```
@@ -34,8 +34,8 @@ mod table;
 pub use cuda::CUDA;
 pub use desc::{Action, Observed, Proof, RelocDesc, RelocType, Resolver, Source};
 pub use mercury::MERCURY;
-pub use patch::{PatchError, Value};
-pub use reference::Reference;
+pub use patch::{PatchError, RelocValue};
+pub use reference::ReferenceTreatment;
 pub use table::markdown_table;
 
 /// The `R_CUDA_*` type with this code.

@@ -12,7 +12,7 @@ use crate::desc::{Action, Observed, RelocDesc, RelocType, Source};
 
 /// The resolved value of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Value {
+pub struct RelocValue {
     /// S + A, modulo 2^64.
     pub address: u64,
     /// N of the section `.nv.constantN` that holds the symbol; 0 where the row has no bank field.
@@ -60,7 +60,12 @@ impl RelocDesc {
     /// large for a field loses its high bits without a word, as in nvlink: ask [`RelocDesc::fits`]
     /// first. Types that only mark a place (`*_YIELD_*`, `*_UNUSED_CLEAR*`, `R_CUDA_NONE`) write
     /// nothing.
-    pub fn apply(&self, section: &mut [u8], offset: usize, value: Value) -> Result<(), PatchError> {
+    pub fn apply(
+        &self,
+        section: &mut [u8],
+        offset: usize,
+        value: RelocValue,
+    ) -> Result<(), PatchError> {
         self.check_applicable()?;
         self.update(section, offset, |action, _| action.take(value))
     }
@@ -69,12 +74,17 @@ impl RelocDesc {
     /// record asks for: the addend is what the fields hold, so `value.address` is S alone. A byte
     /// of a number is the exception: what it holds is added before the byte is taken (case
     /// relocations/rel-75).
-    pub fn add(&self, section: &mut [u8], offset: usize, value: Value) -> Result<(), PatchError> {
+    pub fn add(
+        &self,
+        section: &mut [u8],
+        offset: usize,
+        value: RelocValue,
+    ) -> Result<(), PatchError> {
         self.check_applicable()?;
         self.update(section, offset, |action, old| {
             if action.is_byte() {
                 let address = value.address.wrapping_add(old);
-                return action.take(Value { address, ..value });
+                return action.take(RelocValue { address, ..value });
             }
             Some(old.wrapping_add(action.take(value)?))
         })
@@ -89,9 +99,9 @@ impl RelocDesc {
 
     /// Reads the fields at `offset` back into a value; bits that no field holds are zero. Works for
     /// every type, also those that [`RelocDesc::apply`] refuses.
-    pub fn extract(&self, section: &[u8], offset: usize) -> Result<Value, PatchError> {
+    pub fn extract(&self, section: &[u8], offset: usize) -> Result<RelocValue, PatchError> {
         let place = self.place(section.len(), offset)?;
-        let mut value = Value::default();
+        let mut value = RelocValue::default();
         for action in self.actions.iter().filter(|action| action.is_number()) {
             let bits = read(&section[place + action.first_byte()..][..action.byte_count()], action);
             match action.source {
@@ -106,7 +116,7 @@ impl RelocDesc {
     /// number, with no low bits lost, and the whole bank number. Always true for fields that are
     /// meant to take only a part.
     #[inline]
-    pub fn fits(&self, value: Value) -> bool {
+    pub fn fits(&self, value: RelocValue) -> bool {
         let bank_fits = self.bank.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
         let address = value.address;
         let address_fits = self.address_bits().is_none_or(|Range { start, end }| {
@@ -132,12 +142,13 @@ impl RelocDesc {
         &self,
         section: &[u8],
         offset: usize,
-        value: Value,
+        value: RelocValue,
     ) -> Result<bool, PatchError> {
         let held = self.extract(section, offset)?;
         let Some(Range { end, .. }) = self.address_bits() else { return Ok(true) };
         let negative = (held.address << (64 - end)) as i64 >> (64 - end);
-        let sum = |held: u64| Value { address: value.address.wrapping_add(held), bank: value.bank };
+        let sum =
+            |held: u64| RelocValue { address: value.address.wrapping_add(held), bank: value.bank };
         Ok(self.fits(sum(held.address)) || self.fits(sum(negative as u64)))
     }
 
@@ -208,7 +219,7 @@ impl Action {
 
     /// The bits that go into the field (with more above them), or none when the field takes no
     /// number.
-    const fn take(&self, value: Value) -> Option<u64> {
+    const fn take(&self, value: RelocValue) -> Option<u64> {
         if !self.is_number() {
             return None;
         }

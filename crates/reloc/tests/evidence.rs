@@ -2,7 +2,7 @@
 //! `.nv.merc.debug_frame`), against what the patcher writes. The records hold nvlink's results
 //! only; nothing here is computed from the tables under test.
 
-use culd_reloc::{PatchError, RelocDesc, Value, lookup};
+use culd_reloc::{PatchError, RelocDesc, RelocValue, lookup};
 
 /// One type, probed with the place all zero.
 struct Walk {
@@ -211,7 +211,7 @@ fn row(code: u32) -> &'static RelocDesc {
 /// The place, filled with `fill` before.
 fn applied(row: &RelocDesc, fill: u8, address: u64, bank: u8) -> u128 {
     let mut place = [fill; 16];
-    row.apply(&mut place, 0, Value { address, bank }).expect("a type that the linker applies");
+    row.apply(&mut place, 0, RelocValue { address, bank }).expect("a type that the linker applies");
     u128::from_le_bytes(place)
 }
 
@@ -269,7 +269,7 @@ fn types_that_stay_for_the_driver() {
     }
     for code in KEPT.into_iter().chain(CRASHED).chain([40, 41, 116, 0x10000]) {
         let mut place = [0xff; 16];
-        let result = row(code).apply(&mut place, 0, Value::default());
+        let result = row(code).apply(&mut place, 0, RelocValue::default());
         assert!(matches!(result, Err(PatchError::NotApplicable { code: c }) if c.0 == code));
         assert_eq!(place, [0xff; 16]);
     }
@@ -289,7 +289,7 @@ fn overflow_is_cut_off_as_nvlink_does_it() {
     for (code, address, bank, expected) in cases {
         let row = row(code);
         assert_eq!(applied(row, 0, address, bank), expected, "{}", row.name);
-        assert!(!row.fits(Value { address, bank }), "{}", row.name);
+        assert!(!row.fits(RelocValue { address, bank }), "{}", row.name);
     }
 }
 
@@ -297,7 +297,7 @@ fn overflow_is_cut_off_as_nvlink_does_it() {
 fn a_rel_record_adds_to_what_the_place_holds() {
     // Bank 0x15 in the place and a symbol of bank 3 gave bank 0x18.
     let mut place = (0x15u128 << 54).to_le_bytes();
-    row(66).add(&mut place, 0, Value { address: 0x30, bank: 3 }).unwrap();
+    row(66).add(&mut place, 0, RelocValue { address: 0x30, bank: 3 }).unwrap();
     assert_eq!(u128::from_le_bytes(place), 0x18 << 54 | 0x30 << 38);
 }
 

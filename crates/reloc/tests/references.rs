@@ -1,7 +1,7 @@
 //! What nvlink 13.0.88 did with a record of every type against a texture, sampler or surface
 //! reference.
 
-use culd_reloc::{CUDA, Observed, Reference};
+use culd_reloc::{CUDA, Observed, ReferenceTreatment};
 
 /// One letter for each type, thirty a line: s slot, 0 zero, k kept, p "PC relative branch address
 /// should be in the same section", - what cannot be followed (crash, bank that does not exist,
@@ -25,10 +25,10 @@ fn every_type_is_taken_as_nvlink_takes_it() {
             continue;
         }
         let expected = match letter {
-            's' => Reference::Slot,
-            '0' => Reference::Zero,
-            'k' => Reference::Kept,
-            _ => Reference::Unsafe,
+            's' => ReferenceTreatment::Slot,
+            '0' => ReferenceTreatment::Zero,
+            'k' => ReferenceTreatment::Kept,
+            _ => ReferenceTreatment::Unsafe,
         };
         assert_eq!(row.against_reference(), expected, "{}", row.name);
         assert!(letter != 'k' || row.observed != Observed::FunctionOnly, "{}", row.name);

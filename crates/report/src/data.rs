@@ -26,31 +26,31 @@ pub struct Report {
     pub producer: String,
     /// The link; `None` for a program that was there already.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub link: Option<Link>,
+    pub link: Option<ReportLink>,
     /// The file that was looked at; `None` for a link.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub file: Option<File>,
     /// The inputs of the link, in link order, and inputs that are not linked.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ReportInput>,
     /// The cubins of the file: the one output of a link, or all device code of a program.
-    pub images: Vec<Image>,
+    pub images: Vec<ReportImage>,
     /// Definitions of the inputs that are in no image because nothing needs them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub removed: Vec<Removed>,
+    pub removed: Vec<ReportRemoval>,
     /// Names that several inputs define, of which one definition is kept.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub copies: Vec<Copies>,
+    pub copies: Vec<ReportCopies>,
     /// The messages of the linker.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub messages: Vec<Message>,
+    pub messages: Vec<ReportMessage>,
 }
 
 /// A link.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Link {
+pub struct ReportLink {
     /// The output file as the command line names it; empty if there was no output.
     pub output: String,
     /// The target: `sm_90a`.
@@ -66,14 +66,14 @@ pub struct Link {
     pub output_bytes: u64,
     /// The phases of the link and their times, in order.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub phases: Vec<Phase>,
+    pub phases: Vec<ReportPhase>,
 }
 
 /// A phase of a link.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Phase {
+pub struct ReportPhase {
     /// Its name.
     pub name: String,
     /// Wall-clock time in milliseconds.
@@ -100,7 +100,7 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Input {
+pub struct ReportInput {
     /// Its name in messages.
     pub name: String,
     /// The file of the command line or of a library path that it comes from.
@@ -109,9 +109,9 @@ pub struct Input {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub member: String,
     /// The kind of input, before it was compiled or unpacked.
-    pub kind: InputKind,
+    pub kind: ReportInputKind,
     /// Why the link has looked at it.
-    pub why: Why,
+    pub why: ReportReason,
     /// Details of `why`: the name of `-l`, or the symbol that needs the input.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub cause: String,
@@ -130,7 +130,7 @@ pub struct Input {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
-pub enum InputKind {
+pub enum ReportInputKind {
     /// A relocatable cubin.
     #[default]
     Cubin,
@@ -147,7 +147,7 @@ pub enum InputKind {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
-pub enum Why {
+pub enum ReportReason {
     /// The command line names its file.
     #[default]
     Named,
@@ -161,7 +161,7 @@ pub enum Why {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Image {
+pub struct ReportImage {
     /// The place in the file: the archive member, the section, the number of the entry.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub place: String,
@@ -178,22 +178,22 @@ pub struct Image {
     pub bytes: u64,
     /// The resources of a multiprocessor of the target; `None` if no numbers were published.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub limits: Option<Limits>,
+    pub limits: Option<ReportLimits>,
     /// Sections in file order, without the null section.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub sections: Vec<Section>,
+    pub sections: Vec<ReportSection>,
     /// Functions, kernels among them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub functions: Vec<Function>,
+    pub functions: Vec<ReportFunction>,
     /// Prototypes of indirect calls.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub prototypes: Vec<Prototype>,
+    pub prototypes: Vec<ReportPrototype>,
     /// Variables.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub variables: Vec<Variable>,
+    pub variables: Vec<ReportVariable>,
     /// Relocations that the driver applies, by type.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub relocations: Vec<Relocations>,
+    pub relocations: Vec<ReportRelocations>,
     /// The damage that ended reading; empty if there is none.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub defect: String,
@@ -203,7 +203,7 @@ pub struct Image {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Limits {
+pub struct ReportLimits {
     /// The document that has the numbers.
     pub source: String,
     /// Blocks that are resident at once.
@@ -222,7 +222,7 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Section {
+pub struct ReportSection {
     /// Its name.
     pub name: String,
     /// The category of the section.
@@ -289,7 +289,7 @@ pub enum Category {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Function {
+pub struct ReportFunction {
     /// The mangled name.
     pub name: String,
     /// The name in the source; empty if it is the same.
@@ -308,13 +308,13 @@ pub struct Function {
     pub code: u64,
     /// Registers of a thread.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub registers: Need,
+    pub registers: ReportNeed,
     /// Barriers of a block.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub barriers: Need,
+    pub barriers: ReportNeed,
     /// Bytes of stack of a thread.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub stack: Stack,
+    pub stack: ReportStack,
     /// Its address is taken.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub address_taken: bool,
@@ -329,7 +329,7 @@ pub struct Function {
     pub indirect: Vec<usize>,
     /// The properties that only a kernel has.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub kernel: Option<Box<Kernel>>,
+    pub kernel: Option<Box<ReportKernel>>,
     /// The place in the source: `saxpy.cu:12`; empty if the debug information does not have it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub source: String,
@@ -339,7 +339,7 @@ pub struct Function {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Need {
+pub struct ReportNeed {
     /// The function's own number; `None` where only the number of the whole tree of calls is known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
@@ -355,7 +355,7 @@ pub struct Need {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Stack {
+pub struct ReportStack {
     /// The function's own frame.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
@@ -371,7 +371,7 @@ pub struct Stack {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Kernel {
+pub struct ReportKernel {
     /// Bytes of static shared memory of a block, with the part that the system keeps.
     pub shared: u64,
     /// The part of `shared` that the system keeps.
@@ -409,7 +409,7 @@ pub struct Kernel {
     pub bounds: Bounds,
     /// Theoretical occupancy for some sizes of a block, without dynamic shared memory.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub occupancy: Vec<Occupancy>,
+    pub occupancy: Vec<ReportOccupancy>,
 }
 
 /// The launch bounds of a kernel, from its source.
@@ -438,7 +438,7 @@ pub struct Bounds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Occupancy {
+pub struct ReportOccupancy {
     /// Threads of a block.
     pub threads: u32,
     /// Blocks that are resident at once; 0 if not even one fits.
@@ -446,7 +446,7 @@ pub struct Occupancy {
     /// Their warps.
     pub warps: u32,
     /// The limit that keeps the number of blocks down.
-    pub limit: Limit,
+    pub limit: ReportLimit,
     /// The number of blocks that each limit alone would allow: warps, blocks, registers, shared
     /// memory, barriers.
     pub by: [u32; 5],
@@ -457,7 +457,7 @@ pub struct Occupancy {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
-pub enum Limit {
+pub enum ReportLimit {
     /// The number of warps.
     #[default]
     Warps,
@@ -475,7 +475,7 @@ pub enum Limit {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Prototype {
+pub struct ReportPrototype {
     /// The text of the prototype in the cubin.
     pub text: String,
     /// Functions with this prototype whose address is taken.
@@ -487,14 +487,14 @@ pub struct Prototype {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Variable {
+pub struct ReportVariable {
     /// The mangled name.
     pub name: String,
     /// The name in the source; empty if it is the same.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub demangled: String,
     /// The address space.
-    pub space: Space,
+    pub space: ReportSpace,
     /// The input that defines it.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub input: Option<usize>,
@@ -513,7 +513,7 @@ pub struct Variable {
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 #[non_exhaustive]
-pub enum Space {
+pub enum ReportSpace {
     /// Global memory.
     #[default]
     Global,
@@ -529,7 +529,7 @@ pub enum Space {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Relocations {
+pub struct ReportRelocations {
     /// The name of the type.
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: String,
@@ -541,7 +541,7 @@ pub struct Relocations {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Removed {
+pub struct ReportRemoval {
     /// The mangled name.
     pub name: String,
     /// The name in the source; empty if it is the same.
@@ -589,7 +589,7 @@ pub enum RemovedWhy {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Copies {
+pub struct ReportCopies {
     /// The mangled name.
     pub name: String,
     /// The name in the source; empty if it is the same.
@@ -609,7 +609,7 @@ pub struct Copies {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct Message {
+pub struct ReportMessage {
     /// The severity: `info`, `warning`, `error`, `fatal`.
     pub severity: String,
     /// The text of the message.
@@ -619,53 +619,53 @@ pub struct Message {
     pub notes: Vec<String>,
 }
 
-impl Phase {
+impl ReportPhase {
     /// A phase that took `ms` milliseconds.
     pub fn new(name: impl Into<String>, ms: f64) -> Self {
-        Phase { name: name.into(), ms }
+        ReportPhase { name: name.into(), ms }
     }
 }
 
-impl Input {
+impl ReportInput {
     /// A cubin of this size that the command line names.
     pub fn new(name: String, bytes: u64) -> Self {
-        Input { file: name.clone(), name, bytes, ..Input::default() }
+        ReportInput { file: name.clone(), name, bytes, ..ReportInput::default() }
     }
 }
 
-impl Message {
+impl ReportMessage {
     /// A message with the notes below it.
     pub fn new(severity: impl Into<String>, text: String, notes: Vec<String>) -> Self {
-        Message { severity: severity.into(), text, notes }
+        ReportMessage { severity: severity.into(), text, notes }
     }
 }
 
-impl Function {
+impl ReportFunction {
     /// The name in the source.
     pub fn shown(&self) -> &str {
         if self.demangled.is_empty() { &self.name } else { &self.demangled }
     }
 }
 
-impl Copies {
+impl ReportCopies {
     /// Bytes that were dropped.
     pub fn wasted(&self) -> u64 {
         self.dropped.iter().map(|copy| copy.1).sum()
     }
 }
 
-impl Image {
+impl ReportImage {
     /// Places of the kernels.
-    pub fn kernels(&self) -> impl Iterator<Item = (usize, &Function, &Kernel)> {
+    pub fn kernels(&self) -> impl Iterator<Item = (usize, &ReportFunction, &ReportKernel)> {
         let functions = self.functions.iter().enumerate();
         functions
             .filter_map(|(place, function)| Some((place, function, function.kernel.as_deref()?)))
     }
 }
 
-impl Image {
+impl ReportImage {
     /// The functions on the deepest chain of calls that begins with `function`, itself first.
-    pub fn chain<'a>(&'a self, function: &'a Function) -> Vec<&'a Function> {
+    pub fn chain<'a>(&'a self, function: &'a ReportFunction) -> Vec<&'a ReportFunction> {
         let mut chain = vec![function];
         let mut next = function.stack.next;
         // A report that was read may have a circle.

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::data::{Function, Image, Kernel, Report};
+use crate::data::{Report, ReportFunction, ReportImage, ReportKernel};
 use crate::text::grouped;
 
 /// The size of a block for which occupancy is compared.
@@ -237,26 +237,29 @@ impl fmt::Display for Change {
 
 /// The key of a kernel: target, name, number among those of one name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct KernelKey {
     name: String,
     target: String,
     number: usize,
 }
 
-impl Key {
-    fn shown(&self, function: &Function) -> String {
+impl KernelKey {
+    fn shown(&self, function: &ReportFunction) -> String {
         format!("{} ({})", function.shown(), self.target)
     }
 }
 
-fn kernels(report: &Report) -> BTreeMap<Key, (&Image, &Function, &Kernel)> {
+fn kernels(report: &Report) -> BTreeMap<KernelKey, (&ReportImage, &ReportFunction, &ReportKernel)> {
     let mut all = BTreeMap::new();
     let mut numbers: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for image in &report.images {
         for (_, function, kernel) in image.kernels() {
             let next = numbers.entry((&function.name, &image.target)).or_default();
-            let key =
-                Key { name: function.name.clone(), target: image.target.clone(), number: *next };
+            let key = KernelKey {
+                name: function.name.clone(),
+                target: image.target.clone(),
+                number: *next,
+            };
             *next += 1;
             all.insert(key, (image, function, kernel));
         }
@@ -266,9 +269,9 @@ fn kernels(report: &Report) -> BTreeMap<Key, (&Image, &Function, &Kernel)> {
 
 /// The figures of a kernel that are compared.
 fn figures(
-    image: &Image,
-    function: &Function,
-    kernel: &Kernel,
+    image: &ReportImage,
+    function: &ReportFunction,
+    kernel: &ReportKernel,
 ) -> [(&'static str, Option<u64>); 5] {
     let occupancy = kernel.occupancy.iter().find(|one| one.threads == THREADS);
     let occupancy = occupancy.or(kernel.occupancy.last()).zip(image.limits.as_ref());
@@ -322,19 +325,20 @@ fn changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Need, Stack};
+    use crate::data::{ReportNeed, ReportStack};
 
     fn report(kernels: &[(&str, u32, Option<u32>, u64)]) -> Report {
-        let function = |&(name, registers, stack, code): &(&str, u32, Option<u32>, u64)| Function {
-            name: name.to_owned(),
-            code,
-            registers: Need { total: Some(registers), ..Need::default() },
-            stack: Stack { total: stack, ..Stack::default() },
-            kernel: Some(Box::default()),
-            ..Function::default()
-        };
+        let function =
+            |&(name, registers, stack, code): &(&str, u32, Option<u32>, u64)| ReportFunction {
+                name: name.to_owned(),
+                code,
+                registers: ReportNeed { total: Some(registers), ..ReportNeed::default() },
+                stack: ReportStack { total: stack, ..ReportStack::default() },
+                kernel: Some(Box::default()),
+                ..ReportFunction::default()
+            };
         let functions = kernels.iter().map(function).collect();
-        let image = Image { target: "sm_90".to_owned(), functions, ..Image::default() };
+        let image = ReportImage { target: "sm_90".to_owned(), functions, ..ReportImage::default() };
         Report { images: vec![image], ..Report::default() }
     }
 

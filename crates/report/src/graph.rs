@@ -1,6 +1,6 @@
 //! The call graph as a picture: in the language of Graphviz, and drawn.
 //!
-//! In: an [`Image`]. Out: DOT, or SVG with the functions in rows, callers above callees. An
+//! In: an [`ReportImage`]. Out: DOT, or SVG with the functions in rows, callers above callees. An
 //! indirect call leads through the prototype. Guaranteed: the drawing takes time linear in
 //! functions and calls times a small number of sweeps; a graph too large to be readable is not
 //! drawn.
@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::data::Image;
+use crate::data::ReportImage;
 use crate::text::clipped;
 
 /// The most boxes of a drawing.
@@ -39,12 +39,12 @@ struct Graph<'a> {
     labels: Vec<String>,
     kernels: Vec<bool>,
     functions: usize,
-    image: &'a Image,
+    image: &'a ReportImage,
     edges: Vec<(usize, usize)>,
 }
 
 impl<'a> Graph<'a> {
-    fn of(image: &'a Image) -> Self {
+    fn of(image: &'a ReportImage) -> Self {
         let functions = image.functions.len();
         let label = |text: &str| culd_text::escaped(text).into_owned();
         let names = image.functions.iter().map(|function| label(function.shown()));
@@ -69,7 +69,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-impl Image {
+impl ReportImage {
     /// The call graph in the language of Graphviz.
     pub fn to_dot(&self) -> String {
         let graph = Graph::of(self);
@@ -268,17 +268,17 @@ fn draw(graph: &Graph<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Function, Prototype};
+    use crate::data::{ReportFunction, ReportPrototype};
 
-    fn image(count: usize, calls: &[(usize, usize)]) -> Image {
-        let function = |place: usize| Function {
+    fn image(count: usize, calls: &[(usize, usize)]) -> ReportImage {
+        let function = |place: usize| ReportFunction {
             name: format!("f<{place}>\"\\"),
             calls: calls.iter().filter(|call| call.0 == place).map(|call| call.1).collect(),
             section: Some(0),
             kernel: (place == 0).then(Box::default),
-            ..Function::default()
+            ..ReportFunction::default()
         };
-        Image { functions: (0..count).map(function).collect(), ..Image::default() }
+        ReportImage { functions: (0..count).map(function).collect(), ..ReportImage::default() }
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn dot_has_every_vertex_and_edge() {
         let mut image = image(2, &[(0, 1)]);
-        image.prototypes = vec![Prototype { text: "#vi".to_owned(), functions: vec![1] }];
+        image.prototypes = vec![ReportPrototype { text: "#vi".to_owned(), functions: vec![1] }];
         image.functions[0].indirect = vec![0];
         let dot = image.to_dot();
         assert!(dot.contains("n0 [label=\"f<0>\\\"\\\\\""), "{dot}");

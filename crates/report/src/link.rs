@@ -4,15 +4,16 @@
 
 use std::collections::HashMap;
 
-use culd_abi::limits::{BlockNeeds, Limits as Table};
+use culd_abi::limits::{BlockNeeds, Limits};
 use culd_cubin::arch::Arch;
 use culd_link::{Account, Dialect, LaunchBounds, demangle};
 
 use crate::category::category;
 use crate::data::{
-    Bounds, Copies, DefinitionKind, Function, Image, Input, Kernel, Limit, Limits, Link, Message,
-    Need, Occupancy, Phase, Prototype, Relocations, Removed, RemovedWhy, Report, SCHEMA, Section,
-    Space, Stack, Variable,
+    Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportFunction, ReportImage,
+    ReportInput, ReportKernel, ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed,
+    ReportOccupancy, ReportPhase, ReportPrototype, ReportRelocations, ReportRemoval, ReportSection,
+    ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
 
 /// Sizes of a block for which a report has the occupancy of a kernel.
@@ -30,27 +31,27 @@ pub struct ReportedLink<'a> {
     /// The options of the command line, without inputs.
     pub options: Vec<String>,
     /// The phases of the link in order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<ReportPhase>,
     /// The inputs that were linked, in link order, and behind them those that were not.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ReportInput>,
     /// The place in `inputs` of each object of the account.
     pub objects: Vec<usize>,
     /// The account that the link made.
     pub account: &'a Account,
     /// The messages of the linker.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ReportMessage>,
 }
 
 impl Report {
     /// The report of a link.
     pub fn of_link(link: ReportedLink<'_>) -> Self {
-        let Accounted { image, removed, copies } =
-            Accounted::new(link.account, link.target, &link.objects);
+        let AccountedParts { image, removed, copies } =
+            AccountedParts::new(link.account, link.target, &link.objects);
         let linked = link.objects.iter().filter_map(|&place| link.inputs.get(place));
         Report {
             schema: SCHEMA.to_owned(),
             producer: producer(),
-            link: Some(Link {
+            link: Some(ReportLink {
                 output: link.output,
                 target: link.target.name.to_owned(),
                 dialect: link.dialect.to_string(),
@@ -76,83 +77,87 @@ pub(crate) fn producer() -> String {
 
 /// The parts of a report that an account has.
 #[derive(Debug, Default)]
-struct Accounted {
-    image: Image,
-    removed: Vec<Removed>,
-    copies: Vec<Copies>,
+struct AccountedParts {
+    image: ReportImage,
+    removed: Vec<ReportRemoval>,
+    copies: Vec<ReportCopies>,
 }
 
-impl Accounted {
+impl AccountedParts {
     /// The account of a link to `target`; `inputs` has the place of each object among the inputs of
     /// the report.
     fn new(account: &Account, target: &Arch, inputs: &[usize]) -> Self {
         let input = |object: usize| inputs.get(object).copied();
-        let limits = Table::of(target.sm);
+        let limits = Limits::of(target.sm);
         let sections = account.sections.iter();
         let functions = account.functions.iter().enumerate();
-        let function = |(place, function)| Function::of(function, place, limits, &input);
-        let image = Image {
+        let function = |(place, function)| ReportFunction::of(function, place, limits, &input);
+        let image = ReportImage {
             kind: "cubin".to_owned(),
             target: target.name.to_owned(),
             stored: account.size,
             bytes: account.size,
-            limits: limits.map(Limits::of),
-            sections: sections.map(|section| Section::of(section, account, &input)).collect(),
+            limits: limits.map(ReportLimits::of),
+            sections: sections.map(|section| ReportSection::of(section, account, &input)).collect(),
             functions: functions.map(function).collect(),
-            prototypes: account.prototypes.iter().map(Prototype::of).collect(),
-            variables: account.variables.iter().map(|one| Variable::of(one, &input)).collect(),
-            relocations: account.relocations.iter().map(Relocations::of).collect(),
-            ..Image::default()
+            prototypes: account.prototypes.iter().map(ReportPrototype::of).collect(),
+            variables: account
+                .variables
+                .iter()
+                .map(|one| ReportVariable::of(one, &input))
+                .collect(),
+            relocations: account.relocations.iter().map(ReportRelocations::of).collect(),
+            ..ReportImage::default()
         };
-        let removed = account.removed.iter().map(|one| Removed::of(one, &input)).collect();
-        Accounted { image, removed, copies: copies(account, &input) }
+        let removed = account.removed.iter().map(|one| ReportRemoval::of(one, &input)).collect();
+        AccountedParts { image, removed, copies: copies(account, &input) }
     }
 }
 
 /// The place among the inputs of a report of an object.
 type Places<'a> = &'a dyn Fn(usize) -> Option<usize>;
 
-impl Function {
+impl ReportFunction {
     fn of(
-        function: &culd_link::Function,
+        function: &culd_link::AccountFunction,
         place: usize,
-        limits: Option<&Table>,
+        limits: Option<&Limits>,
         input: Places<'_>,
     ) -> Self {
         let needs = (function.registers.total, function.barriers.total);
         let kernel = function.kernel.as_deref();
-        Function {
+        ReportFunction {
             name: function.name.clone(),
             demangled: demangled(&function.name),
             input: function.object.and_then(input),
             section: function.section,
             offset: function.offset,
             code: function.code,
-            registers: Need::of(function.registers, place),
-            barriers: Need::of(function.barriers, place),
-            stack: Stack::of(function.stack),
+            registers: ReportNeed::of(function.registers, place),
+            barriers: ReportNeed::of(function.barriers, place),
+            stack: ReportStack::of(function.stack),
             address_taken: function.address_taken,
             recursive: function.is_recursive,
             calls: function.calls.clone(),
             indirect: function.indirect.clone(),
-            kernel: kernel.map(|kernel| Box::new(Kernel::of(kernel, needs, limits))),
+            kernel: kernel.map(|kernel| Box::new(ReportKernel::of(kernel, needs, limits))),
             source: String::new(),
         }
     }
 }
 
-impl Prototype {
-    fn of(prototype: &culd_link::Prototype) -> Self {
-        Prototype { text: prototype.text.clone(), functions: prototype.functions.clone() }
+impl ReportPrototype {
+    fn of(prototype: &culd_link::AccountPrototype) -> Self {
+        ReportPrototype { text: prototype.text.clone(), functions: prototype.functions.clone() }
     }
 }
 
-impl Variable {
-    fn of(variable: &culd_link::Variable, input: Places<'_>) -> Self {
-        Variable {
+impl ReportVariable {
+    fn of(variable: &culd_link::AccountVariable, input: Places<'_>) -> Self {
+        ReportVariable {
             name: variable.name.clone(),
             demangled: demangled(&variable.name),
-            space: Space::of(variable.space),
+            space: ReportSpace::of(variable.space),
             input: variable.object.and_then(input),
             section: variable.section,
             offset: variable.offset,
@@ -161,20 +166,20 @@ impl Variable {
     }
 }
 
-impl Relocations {
+impl ReportRelocations {
     fn of(kept: &culd_link::KeptRelocations) -> Self {
-        Relocations { kind: kept.name.clone(), count: kept.count }
+        ReportRelocations { kind: kept.name.clone(), count: kept.count }
     }
 }
 
-impl Removed {
-    fn of(removed: &culd_link::Removed, input: Places<'_>) -> Self {
+impl ReportRemoval {
+    fn of(removed: &culd_link::AccountRemoval, input: Places<'_>) -> Self {
         let (kind, why) = match removed.why {
-            culd_link::Why::Unused => (DefinitionKind::Kernel, RemovedWhy::Unused),
+            culd_link::RemovalReason::Unused => (DefinitionKind::Kernel, RemovedWhy::Unused),
             _ if removed.function => (DefinitionKind::Function, RemovedWhy::Unreached),
             _ => (DefinitionKind::Variable, RemovedWhy::Unreached),
         };
-        Removed {
+        ReportRemoval {
             name: removed.name.clone(),
             demangled: demangled(&removed.name),
             kind,
@@ -186,14 +191,14 @@ impl Removed {
 }
 
 /// The dropped copies, one row for each name and winner, in the order of the inputs.
-fn copies(account: &Account, input: Places<'_>) -> Vec<Copies> {
-    let mut all: Vec<Copies> = Vec::new();
+fn copies(account: &Account, input: Places<'_>) -> Vec<ReportCopies> {
+    let mut all: Vec<ReportCopies> = Vec::new();
     let mut places: HashMap<(&str, usize), usize> = HashMap::new();
     for copy in &account.copies {
         let place = *places.entry((&copy.name, copy.winner)).or_insert_with(|| {
             let kind =
                 if copy.function { DefinitionKind::Function } else { DefinitionKind::Variable };
-            all.push(Copies {
+            all.push(ReportCopies {
                 name: copy.name.clone(),
                 demangled: demangled(&copy.name),
                 kind,
@@ -213,7 +218,7 @@ pub(crate) fn demangled(name: &str) -> String {
     demangle(name).filter(|demangled| demangled != name).unwrap_or_default()
 }
 
-impl Section {
+impl ReportSection {
     fn of(section: &culd_link::OutputSection, account: &Account, input: Places<'_>) -> Self {
         let of_function = section
             .function
@@ -229,7 +234,7 @@ impl Section {
         if only.is_some() {
             pieces.clear();
         }
-        Section {
+        ReportSection {
             name: section.name.clone(),
             category: category(&section.name, section.sh_type, section.flags),
             sh_type: section.sh_type,
@@ -244,16 +249,16 @@ impl Section {
     }
 }
 
-impl Stack {
-    fn of(stack: culd_link::Stack) -> Self {
-        Stack { own: Some(stack.own), total: stack.total, next: stack.next }
+impl ReportStack {
+    fn of(stack: culd_link::AccountStack) -> Self {
+        ReportStack { own: Some(stack.own), total: stack.total, next: stack.next }
     }
 }
 
-impl Need {
+impl ReportNeed {
     /// The need of the function at `place`.
-    fn of(need: culd_link::Need, place: usize) -> Self {
-        Need {
+    fn of(need: culd_link::AccountNeed, place: usize) -> Self {
+        ReportNeed {
             own: Some(need.own),
             total: Some(need.total),
             set_by: need.set_by.filter(|&other| other != place),
@@ -261,14 +266,14 @@ impl Need {
     }
 }
 
-impl Kernel {
+impl ReportKernel {
     fn of(
-        kernel: &culd_link::Kernel,
+        kernel: &culd_link::AccountKernel,
         (registers, barriers): (u32, u32),
-        limits: Option<&Table>,
+        limits: Option<&Limits>,
     ) -> Self {
         let parameters = kernel.parameters.iter();
-        let mut own = Kernel {
+        let mut own = ReportKernel {
             shared: kernel.shared,
             system_shared: kernel.system_shared,
             dynamic_shared: kernel.dynamic_shared,
@@ -290,7 +295,7 @@ impl Kernel {
     }
 
     /// Computes the occupancy of the kernel, which needs these registers and barriers.
-    pub(crate) fn fill_occupancy(&mut self, registers: u32, barriers: u32, limits: &Table) {
+    pub(crate) fn fill_occupancy(&mut self, registers: u32, barriers: u32, limits: &Limits) {
         let bounds = self.bounds.threads.or(self.bounds.most_threads);
         let own = bounds.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z));
         let own = own.filter(|threads| (1..=limits.block_threads).contains(threads));
@@ -307,7 +312,7 @@ impl Kernel {
         let shared = self.shared.saturating_sub(self.system_shared);
         let shared = u32::try_from(shared).unwrap_or(u32::MAX);
         let row = |threads| {
-            Occupancy::of(
+            ReportOccupancy::of(
                 threads,
                 limits.occupancy(BlockNeeds { threads, registers, shared, barriers }),
             )
@@ -316,17 +321,17 @@ impl Kernel {
     }
 }
 
-impl Occupancy {
+impl ReportOccupancy {
     fn of(threads: u32, occupancy: culd_abi::limits::Occupancy) -> Self {
         let culd_abi::limits::Occupancy { blocks, warps, limit, each } = occupancy;
         let limit = match limit {
-            culd_abi::limits::Limit::Warps => Limit::Warps,
-            culd_abi::limits::Limit::Blocks => Limit::Blocks,
-            culd_abi::limits::Limit::Registers => Limit::Registers,
-            culd_abi::limits::Limit::Shared => Limit::Shared,
-            culd_abi::limits::Limit::Barriers => Limit::Barriers,
+            culd_abi::limits::Limit::Warps => ReportLimit::Warps,
+            culd_abi::limits::Limit::Blocks => ReportLimit::Blocks,
+            culd_abi::limits::Limit::Registers => ReportLimit::Registers,
+            culd_abi::limits::Limit::Shared => ReportLimit::Shared,
+            culd_abi::limits::Limit::Barriers => ReportLimit::Barriers,
         };
-        Occupancy { threads, blocks, warps, limit, by: each }
+        ReportOccupancy { threads, blocks, warps, limit, by: each }
     }
 }
 
@@ -337,9 +342,9 @@ impl Bounds {
     }
 }
 
-impl Limits {
-    pub(crate) fn of(limits: &Table) -> Self {
-        Limits {
+impl ReportLimits {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        ReportLimits {
             source: limits.source.name().to_owned(),
             blocks: limits.blocks,
             warps: limits.warps,
@@ -350,13 +355,13 @@ impl Limits {
     }
 }
 
-impl Space {
-    fn of(space: culd_link::Space) -> Self {
+impl ReportSpace {
+    fn of(space: culd_link::AccountSpace) -> Self {
         match space {
-            culd_link::Space::Global => Space::Global,
-            culd_link::Space::Managed => Space::Managed,
-            culd_link::Space::Constant => Space::Constant,
-            culd_link::Space::Shared => Space::Shared,
+            culd_link::AccountSpace::Global => ReportSpace::Global,
+            culd_link::AccountSpace::Managed => ReportSpace::Managed,
+            culd_link::AccountSpace::Constant => ReportSpace::Constant,
+            culd_link::AccountSpace::Shared => ReportSpace::Shared,
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::data::{Image, Report, Space};
+use crate::data::{Report, ReportImage, ReportSpace};
 use crate::text::grouped;
 
 /// Bytes of a constant bank.
@@ -13,7 +13,7 @@ const BANK: u64 = 64 << 10;
 
 /// A step on the way from a kernel to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct LivePathStep {
     function: usize,
     /// The call to the function goes through a pointer.
     indirect: bool,
@@ -25,7 +25,7 @@ impl Report {
     pub fn why_live(&self, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         for image in &self.images {
-            let ways = Ways::of(image);
+            let ways = LivePaths::of(image);
             for (place, function) in image.functions.iter().enumerate() {
                 if matches(name, &function.name) || matches(name, function.shown()) {
                     lines.extend(self.why_function(image, &ways, place));
@@ -50,7 +50,7 @@ impl Report {
         lines
     }
 
-    fn why_function(&self, image: &Image, ways: &Ways, place: usize) -> Vec<String> {
+    fn why_function(&self, image: &ReportImage, ways: &LivePaths, place: usize) -> Vec<String> {
         let function = |place: usize| &image.functions[place];
         let shown_function = |place: usize| {
             format!("{}:({})", self.input_name(function(place).input), function(place).shown())
@@ -74,7 +74,7 @@ impl Report {
 
     /// A line for each definition that nothing needs, as lld words it.
     pub fn removed_lines(&self) -> Vec<String> {
-        let line = |removed: &crate::data::Removed| {
+        let line = |removed: &crate::data::ReportRemoval| {
             format!(
                 "removing unused section {}:(.text.{})",
                 self.input_name(Some(removed.input)),
@@ -97,7 +97,7 @@ impl Report {
             ));
         };
         for image in &self.images {
-            let constants = |section: &&crate::data::Section| section.name == ".nv.constant3";
+            let constants = |section: &&crate::data::ReportSection| section.name == ".nv.constant3";
             if let Some(section) = image.sections.iter().find(constants) {
                 row("constant variables".to_owned(), section.bytes, BANK);
             }
@@ -113,7 +113,7 @@ impl Report {
     }
 
     /// Bytes of all variables in a memory space.
-    pub fn bytes_in(&self, space: Space) -> u64 {
+    pub fn bytes_in(&self, space: ReportSpace) -> u64 {
         let variables = self.images.iter().flat_map(|image| &image.variables);
         variables.filter(|variable| variable.space == space).map(|variable| variable.bytes).sum()
     }
@@ -125,13 +125,13 @@ impl Report {
 }
 
 /// The shortest ways from kernels to all functions.
-struct Ways {
+struct LivePaths {
     /// By function: the step before it, and whether the call goes through a pointer.
     before: Vec<Option<(usize, bool)>>,
 }
 
-impl Ways {
-    fn of(image: &Image) -> Self {
+impl LivePaths {
+    fn of(image: &ReportImage) -> Self {
         let mut before = vec![None; image.functions.len()];
         let mut seen: Vec<bool> = vec![false; image.functions.len()];
         let mut followed = vec![false; image.prototypes.len()];
@@ -155,18 +155,18 @@ impl Ways {
                 }
             }
         }
-        Ways { before }
+        LivePaths { before }
     }
 
     /// The way to a function, from its kernel on.
-    fn to(&self, place: usize) -> Vec<Step> {
+    fn to(&self, place: usize) -> Vec<LivePathStep> {
         let mut way = Vec::new();
         let mut at = place;
         while let Some((before, indirect)) = self.before[at] {
-            way.push(Step { function: at, indirect });
+            way.push(LivePathStep { function: at, indirect });
             at = before;
         }
-        way.push(Step { function: at, indirect: false });
+        way.push(LivePathStep { function: at, indirect: false });
         way.reverse();
         way
     }
@@ -189,7 +189,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Function, Prototype};
+    use crate::data::{ReportFunction, ReportPrototype};
 
     #[test]
     fn stars_stand_for_anything() {
@@ -204,24 +204,24 @@ mod tests {
 
     #[test]
     fn the_shortest_path_goes_through_pointers_too() {
-        let function = |name: &str, calls: &[usize], indirect: &[usize]| Function {
+        let function = |name: &str, calls: &[usize], indirect: &[usize]| ReportFunction {
             name: name.to_owned(),
             calls: calls.to_vec(),
             indirect: indirect.to_vec(),
             section: Some(0),
-            ..Function::default()
+            ..ReportFunction::default()
         };
         let mut kernel = function("k", &[1], &[0]);
         kernel.kernel = Some(Box::default());
-        let image = Image {
+        let image = ReportImage {
             functions: vec![
                 kernel,
                 function("a", &[2], &[]),
                 function("b", &[3], &[]),
                 function("c", &[], &[]),
             ],
-            prototypes: vec![Prototype { functions: vec![2], ..Prototype::default() }],
-            ..Image::default()
+            prototypes: vec![ReportPrototype { functions: vec![2], ..ReportPrototype::default() }],
+            ..ReportImage::default()
         };
         let report = Report { images: vec![image], ..Report::default() };
         assert_eq!(

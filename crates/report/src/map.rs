@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::data::{Image, Report};
+use crate::data::{Report, ReportImage};
 
 /// The head of the map. A cubin has no addresses: the driver decides them.
 const HEAD: &str = "  Offset     Size Align Out     In      Symbol\n";
@@ -21,7 +21,7 @@ impl Report {
         text
     }
 
-    fn map_image(&self, image: &Image, text: &mut String) {
+    fn map_image(&self, image: &ReportImage, text: &mut String) {
         let symbols = symbols(image);
         let input = |place: usize| self.inputs.get(place).map_or("", |input| &input.name);
         for (place, section) in image.sections.iter().enumerate() {
@@ -53,15 +53,15 @@ impl Report {
 }
 
 /// A symbol: offset in the section, bytes, name.
-type Symbol<'a> = (u64, u64, &'a str);
+type MapSymbol<'a> = (u64, u64, &'a str);
 
 /// The functions and variables of each section, by offset.
-fn symbols(image: &Image) -> HashMap<usize, Vec<Symbol<'_>>> {
+fn symbols(image: &ReportImage) -> HashMap<usize, Vec<MapSymbol<'_>>> {
     let functions = image.functions.iter();
     let functions = functions.map(|one| (one.section, (one.offset, one.code, one.name.as_str())));
     let variables = image.variables.iter();
     let variables = variables.map(|one| (one.section, (one.offset, one.bytes, one.name.as_str())));
-    let mut symbols: HashMap<usize, Vec<Symbol<'_>>> = HashMap::new();
+    let mut symbols: HashMap<usize, Vec<MapSymbol<'_>>> = HashMap::new();
     for (section, symbol) in functions.chain(variables) {
         section.into_iter().for_each(|section| symbols.entry(section).or_default().push(symbol));
     }

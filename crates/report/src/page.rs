@@ -82,16 +82,19 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Function, Image, Link};
+    use crate::data::{ReportFunction, ReportImage, ReportLink};
 
     #[test]
     fn names_of_inputs_are_no_markup() {
         let hostile = "</script><script>alert(1)</script>\u{1b}[2J\u{202e}\" onload=x '";
-        let image = Image {
-            functions: vec![Function { name: hostile.to_owned(), ..Function::default() }],
-            ..Image::default()
+        let image = ReportImage {
+            functions: vec![ReportFunction {
+                name: hostile.to_owned(),
+                ..ReportFunction::default()
+            }],
+            ..ReportImage::default()
         };
-        let link = Link { output: hostile.to_owned(), ..Link::default() };
+        let link = ReportLink { output: hostile.to_owned(), ..ReportLink::default() };
         let report = Report { link: Some(link), images: vec![image], ..Report::default() };
         let page = String::from_utf8(report.to_page()).unwrap();
         assert!(!page.contains("alert(1)</script>") && !page.contains('\u{1b}'));

@@ -1,12 +1,12 @@
 //! The report of a finished cubin, or of an object, from the file alone.
 //!
-//! In: the bytes of a cubin. Out: an [`Image`]. Guaranteed: any bytes give an image; damage in them
-//! is in [`Image::defect`]. For a kernel, a linked cubin has only the numbers with all callees:
-//! neither those of the kernel alone nor the callee that sets them.
+//! In: the bytes of a cubin. Out: an [`ReportImage`]. Guaranteed: any bytes give an image; damage
+//! in them is in [`ReportImage::defect`]. For a kernel, a linked cubin has only the numbers with
+//! all callees: neither those of the kernel alone nor the callee that sets them.
 
 use std::collections::{BTreeMap, HashMap};
 
-use culd_abi::limits::Limits as Table;
+use culd_abi::limits::Limits;
 use culd_cubin::attr::{Record, Records, code};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{self, stb, sto, stt};
@@ -15,8 +15,8 @@ use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, text_of};
 
 use crate::category::category;
 use crate::data::{
-    Category, File, Function, Image, Kernel, Limits, Need, Report, SCHEMA, Section, Space, Stack,
-    Variable,
+    Category, File, Report, ReportFunction, ReportImage, ReportKernel, ReportLimits, ReportNeed,
+    ReportSection, ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
 use crate::link::{demangled, producer};
 
@@ -37,7 +37,7 @@ pub enum Detail {
 
 impl Report {
     /// The report of a program.
-    pub fn of_program(file: File, images: Vec<Image>) -> Self {
+    pub fn of_program(file: File, images: Vec<ReportImage>) -> Self {
         Report {
             schema: SCHEMA.to_owned(),
             producer: producer(),
@@ -55,16 +55,16 @@ impl File {
     }
 }
 
-impl Image {
+impl ReportImage {
     /// An image that is not looked into.
     pub fn new(place: String, kind: impl Into<String>, target: String) -> Self {
-        Image { place, kind: kind.into(), target, ..Image::default() }
+        ReportImage { place, kind: kind.into(), target, ..ReportImage::default() }
     }
 
     /// Fills in everything that the cubin `bytes` has.
     pub fn read(&mut self, bytes: &[u8], detail: Detail) {
         self.bytes = bytes.len() as u64;
-        match Cubin::parse(bytes).and_then(|cubin| Reader::of(&cubin)?.fill(self, detail)) {
+        match Cubin::parse(bytes).and_then(|cubin| CubinReader::of(&cubin)?.fill(self, detail)) {
             Ok(()) => {}
             Err(defect) => self.defect = defect.to_string(),
         }
@@ -72,19 +72,19 @@ impl Image {
 }
 
 /// A cubin that is being read.
-struct Reader<'c, 'd> {
+struct CubinReader<'c, 'd> {
     cubin: &'c Cubin<'d>,
     sm: u32,
     /// The functions by symbol index, and their places.
     places: HashMap<u32, usize>,
     /// The function whose code a section is.
     of_code: HashMap<SectionIndex, usize>,
-    functions: Vec<Function>,
+    functions: Vec<ReportFunction>,
 }
 
-impl<'c, 'd> Reader<'c, 'd> {
+impl<'c, 'd> CubinReader<'c, 'd> {
     fn of(cubin: &'c Cubin<'d>) -> Result<Self, Malformed> {
-        let mut reader = Reader {
+        let mut reader = CubinReader {
             cubin,
             sm: cubin.header.sm(),
             places: HashMap::new(),
@@ -165,7 +165,7 @@ impl<'c, 'd> Reader<'c, 'd> {
         for (&code, &place) in &self.of_code {
             let barriers = self.cubin.section(code).map_or(0, |code| code.barriers_of_cuda_12());
             if let Some(function) = self.functions.get_mut(place).filter(|_| barriers != 0)
-                && function.barriers == Need::default()
+                && function.barriers == ReportNeed::default()
             {
                 function.barriers = both(Some(barriers));
             }
@@ -196,8 +196,8 @@ impl<'c, 'd> Reader<'c, 'd> {
         Ok(())
     }
 
-    fn fill(mut self, image: &mut Image, detail: Detail) -> Result<(), Malformed> {
-        let limits = Table::of(self.sm);
+    fn fill(mut self, image: &mut ReportImage, detail: Detail) -> Result<(), Malformed> {
+        let limits = Limits::of(self.sm);
         let system = if self.sm >= SYSTEM_SHARED.0 { SYSTEM_SHARED.1 } else { 0 };
         for function in &mut self.functions {
             let registers = function.registers.total.unwrap_or(0);
@@ -211,7 +211,7 @@ impl<'c, 'd> Reader<'c, 'd> {
                 kernel.fill_occupancy(registers, barriers, limits);
             }
         }
-        image.limits = limits.map(Limits::of);
+        image.limits = limits.map(ReportLimits::of);
         image.sections = self.rows(detail);
         image.variables = self.variables();
         image.functions = self.functions;
@@ -219,7 +219,7 @@ impl<'c, 'd> Reader<'c, 'd> {
     }
 
     /// Bytes of sections, summed up.
-    fn rows(&self, detail: Detail) -> Vec<Section> {
+    fn rows(&self, detail: Detail) -> Vec<ReportSection> {
         let mut sums: BTreeMap<(Option<usize>, Category), u64> = BTreeMap::new();
         for (index, section) in self.cubin.section_indices() {
             let own = self.of_code.get(&index).copied();
@@ -228,16 +228,16 @@ impl<'c, 'd> Reader<'c, 'd> {
             let category = category(&text_of(section.name), section.sh_type, section.flags);
             *sums.entry((function, category)).or_default() += section.size;
         }
-        let row = |((function, category), bytes)| Section {
+        let row = |((function, category), bytes)| ReportSection {
             category,
             bytes,
             function,
-            ..Section::default()
+            ..ReportSection::default()
         };
         sums.into_iter().filter(|sum| sum.1 != 0).map(row).collect()
     }
 
-    fn variables(&self) -> Vec<Variable> {
+    fn variables(&self) -> Vec<ReportVariable> {
         let variables = self.cubin.symbols.iter().filter(|symbol| {
             let kind = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
             let internal = symbol.binding() == stb::LOCAL && symbol.other & sto::INTERNAL != 0;
@@ -246,43 +246,53 @@ impl<'c, 'd> Reader<'c, 'd> {
         let variable = |symbol: &Symbol<'_>| {
             let section = self.cubin.section(symbol.defined_in()?)?;
             let space = match category(&text_of(section.name), section.sh_type, section.flags) {
-                Category::Constants => Space::Constant,
-                Category::Shared => Space::Shared,
+                Category::Constants => ReportSpace::Constant,
+                Category::Shared => ReportSpace::Shared,
                 Category::Data | Category::Zeroed if symbol.other & sto::MANAGED != 0 => {
-                    Space::Managed
+                    ReportSpace::Managed
                 }
-                Category::Data | Category::Zeroed => Space::Global,
+                Category::Data | Category::Zeroed => ReportSpace::Global,
                 _ => return None,
             };
             let name = text_of(symbol.name);
             let demangled = demangled(&name);
             let (offset, bytes) = (symbol.value, symbol.size);
-            Some(Variable { name, demangled, space, offset, bytes, ..Variable::default() })
+            Some(ReportVariable {
+                name,
+                demangled,
+                space,
+                offset,
+                bytes,
+                ..ReportVariable::default()
+            })
         };
         variables.filter_map(variable).collect()
     }
 }
 
 /// A number that is the function's own and all that is known.
-fn both(number: Option<u32>) -> Need {
-    Need { own: number, total: number, set_by: None }
+fn both(number: Option<u32>) -> ReportNeed {
+    ReportNeed { own: number, total: number, set_by: None }
 }
 
-fn function(symbol: &Symbol<'_>) -> Function {
+fn function(symbol: &Symbol<'_>) -> ReportFunction {
     let name = text_of(symbol.name);
-    Function {
+    ReportFunction {
         demangled: demangled(&name),
         name,
         offset: symbol.value,
         code: symbol.size,
-        stack: Stack::default(),
+        stack: ReportStack::default(),
         kernel: symbol.is_entry().then(Box::default),
-        ..Function::default()
+        ..ReportFunction::default()
     }
 }
 
 /// The attributes of a function.
-fn attributes(function: &mut Function, section: &culd_cubin::Section<'_>) -> Result<(), Malformed> {
+fn attributes(
+    function: &mut ReportFunction,
+    section: &culd_cubin::Section<'_>,
+) -> Result<(), Malformed> {
     for record in Records::new(section.name, section.data) {
         let record = record?;
         if record.code == code::NUM_BARRIERS {
@@ -295,7 +305,7 @@ fn attributes(function: &mut Function, section: &culd_cubin::Section<'_>) -> Res
     Ok(())
 }
 
-impl Kernel {
+impl ReportKernel {
     fn take(&mut self, record: &Record<'_>) {
         let words = || Some([record.word(0)?, record.word(1)?, record.word(2)?]);
         match record.code {
@@ -327,7 +337,7 @@ mod tests {
     #[test]
     fn any_bytes_give_an_image() {
         for bytes in [&b""[..], b"\x7fELF", &[0; 100]] {
-            let mut image = Image::new(String::new(), "cubin", "sm_90".to_owned());
+            let mut image = ReportImage::new(String::new(), "cubin", "sm_90".to_owned());
             image.read(bytes, Detail::Functions);
             assert!(!image.defect.is_empty() && image.functions.is_empty());
             assert_eq!(image.bytes, bytes.len() as u64);

@@ -7,7 +7,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::data::{Category, Function, Image, Input, Kernel, Limit, Report};
+use crate::data::{
+    Category, Report, ReportFunction, ReportImage, ReportInput, ReportKernel, ReportLimit,
+};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -55,7 +57,7 @@ impl Report {
             .map(|(what, bytes)| format!("{} {}", what.name(), grouped(*bytes)))
             .collect();
         text.wrapped(&words);
-        let kernels = self.images.iter().flat_map(Image::kernels).count();
+        let kernels = self.images.iter().flat_map(ReportImage::kernels).count();
         let functions: usize = self.images.iter().map(|image| image.functions.len()).sum();
         let variables: usize = self.images.iter().map(|image| image.variables.len()).sum();
         let mut words = vec![
@@ -113,7 +115,7 @@ impl Text {
         if report.images.is_empty() {
             return;
         }
-        let mut all: Vec<&Image> = report.images.iter().collect();
+        let mut all: Vec<&ReportImage> = report.images.iter().collect();
         all.sort_by_key(|image| Reverse(image.stored));
         let columns = "       stored     unpacked  how   kind    target        kernels  place";
         self.title("Images", all.len(), "most bytes first", columns);
@@ -132,7 +134,7 @@ impl Text {
     }
 
     fn kernels(&mut self, report: &Report) {
-        let mut all: Vec<(&Image, &Function, &Kernel)> = report
+        let mut all: Vec<(&ReportImage, &ReportFunction, &ReportKernel)> = report
             .images
             .iter()
             .flat_map(|image| {
@@ -174,7 +176,7 @@ impl Text {
 
     fn functions(&mut self, report: &Report) {
         let functions = report.images.iter().flat_map(|image| &image.functions);
-        let mut all: Vec<&Function> = functions.filter(|one| one.kernel.is_none()).collect();
+        let mut all: Vec<&ReportFunction> = functions.filter(|one| one.kernel.is_none()).collect();
         if all.is_empty() {
             return;
         }
@@ -206,7 +208,7 @@ impl Text {
                 *code += function.code;
             }
         }
-        let mut all: Vec<(&Input, u64)> = report.inputs.iter().zip(code).collect();
+        let mut all: Vec<(&ReportInput, u64)> = report.inputs.iter().zip(code).collect();
         all.sort_by_key(|(_, code)| Reverse(*code));
         self.title(
             "Inputs",
@@ -260,7 +262,7 @@ impl Text {
 }
 
 /// The occupancy for the usual size of a block, and what limits it.
-fn occupancy(image: &Image, kernel: &Kernel) -> (String, &'static str) {
+fn occupancy(image: &ReportImage, kernel: &ReportKernel) -> (String, &'static str) {
     let all = &kernel.occupancy;
     let one = all.iter().find(|one| one.threads == THREADS).or(all.last());
     match (one, &image.limits) {
@@ -274,13 +276,13 @@ fn occupancy(image: &Image, kernel: &Kernel) -> (String, &'static str) {
     }
 }
 
-fn limit_name(limit: Limit) -> &'static str {
+fn limit_name(limit: ReportLimit) -> &'static str {
     match limit {
-        Limit::Warps => "warps",
-        Limit::Blocks => "blocks",
-        Limit::Registers => "registers",
-        Limit::Shared => "shared",
-        Limit::Barriers => "barriers",
+        ReportLimit::Warps => "warps",
+        ReportLimit::Blocks => "blocks",
+        ReportLimit::Registers => "registers",
+        ReportLimit::Shared => "shared",
+        ReportLimit::Barriers => "barriers",
     }
 }
 
@@ -329,8 +331,9 @@ mod tests {
     #[test]
     fn lines_have_the_width_and_nothing_that_a_terminal_obeys() {
         let name = "\u{1b}[31mred\u{202e}\n".repeat(100);
-        let function = Function { name, kernel: Some(Box::default()), ..Function::default() };
-        let image = Image { functions: vec![function], ..Image::default() };
+        let function =
+            ReportFunction { name, kernel: Some(Box::default()), ..ReportFunction::default() };
+        let image = ReportImage { functions: vec![function], ..ReportImage::default() };
         let report = Report { images: vec![image], ..Report::default() };
         let text = report.to_text();
         assert!(text.contains("\\x1b[31mred\\u{202e}"), "{text}");

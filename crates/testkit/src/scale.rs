@@ -10,7 +10,7 @@ mod template;
 use crate::fixtures::pack::{self, HostParts};
 use crate::reference::oracle::Oracle;
 use anyhow::{Context, Result};
-use culd_fatbin::writer::{Compression, Image, Target};
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 use std::fs;
 use std::path::Path;
 use template::{Role, Template};
@@ -51,7 +51,7 @@ pub struct ScaleCase {
     /// Has a local function per file.
     pub local: bool,
     /// Debug information.
-    pub debug: Debug,
+    pub debug: ScaleDebug,
     /// What the cubins are in.
     pub container: ScaleContainer,
     /// The architecture, where it is not what is asked for.
@@ -81,7 +81,7 @@ pub enum CallPattern {
 
 /// Debug information of the inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Debug {
+pub enum ScaleDebug {
     /// None.
     Off,
     /// Line tables.
@@ -118,7 +118,7 @@ const USUAL: ScaleCase = ScaleCase {
     shared: 64,
     table: 2,
     local: true,
-    debug: Debug::Off,
+    debug: ScaleDebug::Off,
     container: ScaleContainer::Files,
     arch: None,
     runtime: false,
@@ -212,14 +212,14 @@ pub const CASES: &[ScaleCase] = &[
         name: "debug_g",
         what: "full debug information, 300 files",
         modules: 300,
-        debug: Debug::Full,
+        debug: ScaleDebug::Full,
         ..TREE
     },
     ScaleCase {
         name: "lineinfo",
         what: "line tables, 300 files",
         modules: 300,
-        debug: Debug::Lines,
+        debug: ScaleDebug::Lines,
         ..TREE
     },
     ScaleCase {
@@ -365,7 +365,8 @@ impl ScaleInputs {
 /// The host object of a module.
 fn object(cubin: Vec<u8>, index: usize, arch: &str, compressed: bool) -> Result<Vec<u8>> {
     let number = arch.trim_start_matches("sm_").parse();
-    let image = Image::cubin(cubin, Target::sm(number.with_context(|| arch.to_owned())?))?;
+    let image =
+        InputImage::cubin(cubin, ImageTarget::sm(number.with_context(|| arch.to_owned())?))?;
     let image = if compressed { image.compressed(Compression::Zstd)? } else { image };
     pack::host_object(&HostParts {
         fatbins: vec![pack::fatbin(&[image])?],

@@ -5,8 +5,8 @@
 
 use anyhow::{Result, ensure};
 use culd_testkit::fixtures::rebuild::assemble;
-use culd_testkit::random::generate::model::Arch;
-use culd_testkit::random::generate::{Wish, generate, ptx};
+use culd_testkit::random::generate::model::PtxArch;
+use culd_testkit::random::generate::{GeneratorChoices, generate, ptx};
 use culd_testkit::reference::compare::trial::{
     Tools, Verdict, compare_links, compile_arguments, link_arguments,
 };
@@ -36,8 +36,10 @@ pub(super) fn compare(
     let mut counts = BuiltCounts::default();
     for seed in seeds {
         let folder = tempfile::tempdir()?;
-        let arch = Arch::ALL.into_iter().find(|arch| arch.0 == ARCHS[seed as usize % ARCHS.len()]);
-        let program = generate(seed, Wish { arch, plain: true, ..Wish::default() });
+        let arch =
+            PtxArch::ALL.into_iter().find(|arch| arch.0 == ARCHS[seed as usize % ARCHS.len()]);
+        let program =
+            generate(seed, GeneratorChoices { arch, plain: true, ..GeneratorChoices::default() });
         let mut built = 0;
         let mut compiled = true;
         for (place, unit) in program.units.iter().enumerate() {

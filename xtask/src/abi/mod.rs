@@ -13,14 +13,16 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_abi::atomics::{MAPPINGS, Operation, Scope};
-use culd_abi::check::{Named, check};
+use culd_abi::check::{NamedModule, check};
 use culd_abi::layout::{Measure, Type};
-use culd_abi::params::{self, Source};
+use culd_abi::params::{self, SourceType};
 use culd_abi::prototype::Prototype;
-use culd_abi::ptx::{Module, Variable, What};
+use culd_abi::ptx::{DeclarationKind, Module, PtxVariable};
 use culd_abi::syscall::SYSTEM_CALLS;
 use culd_testkit::random::generate::rng::Rng;
-use culd_testkit::random::layouts::{KernelParameters, Measured, Sample, measurement, sample};
+use culd_testkit::random::layouts::{
+    KernelParameters, MeasuredObject, Sample, measurement, sample,
+};
 use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle};
 use std::fmt::Write as _;
@@ -137,7 +139,8 @@ impl LayoutTask<'_> {
         let include = self.oracle.toolkit().join("include");
         gcc.args(["-std=c++20", "-w", "-c", "layout.cpp", "-o", "layout.o", "-I"]).arg(include);
         let object = self.make(&mut gcc, "layout.o")?;
-        let compilers = [("nvcc", Measured::parse(&cubin)?), ("g++", Measured::parse(&object)?)];
+        let compilers =
+            [("nvcc", MeasuredObject::parse(&cubin)?), ("g++", MeasuredObject::parse(&object)?)];
         for (number, sample) in samples.iter().enumerate() {
             for (name, object) in &compilers {
                 let unions = *name == "g++";
@@ -185,10 +188,11 @@ impl LayoutTask<'_> {
             .map(|sample| Type::Record(sample.record.clone()).measure())
             .collect::<Result<Vec<_>, _>>()?;
         for (number, sample) in samples.iter().enumerate() {
-            let expected = params::parameter(&Source::Type(Type::Record(sample.record.clone())))?;
+            let expected =
+                params::parameter(&SourceType::Type(Type::Record(sample.record.clone())))?;
             let expected = expected.measure();
             let interface = function(&module, &format!("f{number}"))?;
-            let all: Vec<&Variable> =
+            let all: Vec<&PtxVariable> =
                 interface.results.iter().chain(&interface.parameters).collect();
             let agree = all.iter().all(|one| measure(one) == Some(expected));
             if all.len() != 2 || !agree {
@@ -289,7 +293,7 @@ impl LayoutTask<'_> {
         for call in &SYSTEM_CALLS {
             function(&module, call.name).with_context(|| format!("{} is not called", call.name))?;
         }
-        let found = check(&[Named { name: "calls.ptx", module: &module }]);
+        let found = check(&[NamedModule { name: "calls.ptx", module: &module }]);
         differences.extend(found.iter().map(ToString::to_string));
         Ok(SYSTEM_CALLS.len())
     }
@@ -306,16 +310,16 @@ __global__ void k(int *p, int n) {
 }
 ";
 
-fn function<'m>(module: &'m Module, name: &str) -> Result<&'m culd_abi::ptx::Function> {
+fn function<'m>(module: &'m Module, name: &str) -> Result<&'m culd_abi::ptx::PtxFunction> {
     for item in module.items.iter().filter(|item| item.name == name) {
-        if let What::Function(function) = &item.what {
+        if let DeclarationKind::Function(function) = &item.what {
             return Ok(function);
         }
     }
     bail!("no function '{name}'")
 }
 
-fn measure(variable: &Variable) -> Option<Measure> {
+fn measure(variable: &PtxVariable) -> Option<Measure> {
     Some(Measure { size: variable.size()?, align: variable.alignment() })
 }
 

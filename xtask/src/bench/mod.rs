@@ -37,7 +37,7 @@ usage: cargo xtask bench [options] [case]...
   --counts         only the instruction counts
   --record         keep the instruction counts in testdata/bench/counts.toml";
 
-struct Plan {
+struct BenchPlan {
     runs: usize,
     arch: String,
     limit: Duration,
@@ -59,7 +59,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         Some(path) => path,
         None => static_program()?.to_string_lossy().into_owned(),
     };
-    let plan = Plan {
+    let plan = BenchPlan {
         runs: args.option("--runs")?.unwrap_or(7),
         arch: args.option("--arch")?.unwrap_or_else(|| "sm_90".to_owned()),
         limit: Duration::from_secs_f64(args.option("--limit")?.unwrap_or(60.0)),
@@ -115,7 +115,7 @@ fn static_program() -> Result<PathBuf> {
 
 /// The links of one case.
 struct Links<'p> {
-    plan: &'p Plan,
+    plan: &'p BenchPlan,
     dir: &'p Path,
     inputs: ScaleInputs,
     /// Words that both linkers get.
@@ -130,7 +130,7 @@ const SHORT: Duration = Duration::from_secs(5);
 const FEW: usize = 5;
 
 impl<'p> Links<'p> {
-    fn new(plan: &'p Plan, case: &ScaleCase, dir: &'p Path) -> Result<Self> {
+    fn new(plan: &'p BenchPlan, case: &ScaleCase, dir: &'p Path) -> Result<Self> {
         let inputs = generate(&plan.tools.oracle, case, &plan.arch, dir)?;
         let mut options = vec![format!("-arch={}", case.arch.unwrap_or(&plan.arch))];
         if case.runtime {
@@ -187,7 +187,7 @@ impl<'p> Links<'p> {
     }
 }
 
-fn bench(plan: &Plan, case: &ScaleCase, dir: &Path) -> Result<BenchRow> {
+fn bench(plan: &BenchPlan, case: &ScaleCase, dir: &Path) -> Result<BenchRow> {
     let links = Links::new(plan, case, dir)?;
     // The first round warms the page cache and gives the outputs to compare.
     let first = links.nvlink()?;

@@ -12,9 +12,9 @@ use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::{folders, is_chosen};
 use culd_testkit::fixtures::uidx;
-use culd_testkit::random::generate::model::Arch;
+use culd_testkit::random::generate::model::PtxArch;
 use culd_testkit::reference::compare::mercury::Classes;
-use culd_testkit::reference::compare::trial::{Tools, Verdict, Way};
+use culd_testkit::reference::compare::trial::{LinkMethod, Tools, Verdict};
 use culd_testkit::reference::oracle::Release;
 use culd_testkit::reference::oracle::cache::Cache;
 use serde::Deserialize;
@@ -98,26 +98,26 @@ enum CorpusEnd {
     Error,
 }
 
-struct Plan {
-    archs: Vec<Arch>,
+struct CorpusPlan {
+    archs: Vec<PtxArch>,
     with: Option<String>,
-    way: Way,
+    way: LinkMethod,
     keep: PathBuf,
     tools: Tools,
     cache: Cache,
 }
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
-    let plan = Plan {
+    let plan = CorpusPlan {
         tools: setup.tools()?,
-        way: if setup.args.flag("--report") { Way::Report } else { setup.way },
+        way: if setup.args.flag("--report") { LinkMethod::Report } else { setup.way },
         archs: setup.archs,
         with: setup.with,
         keep: setup.keep,
         cache: Cache::new(workspace::target().join("oracle-cache")),
     };
     let cases = find(&setup.args.operands()?)?;
-    let report = Mutex::new(Report::default());
+    let report = Mutex::new(CorpusReport::default());
     pool::run(setup.jobs, cases.iter(), |queue| {
         while let Some((name, dir)) = queue.take() {
             one(&plan, name, dir, &report).with_context(|| name.clone())?;
@@ -147,23 +147,23 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
     Ok(cases)
 }
 
-impl Plan {
+impl CorpusPlan {
     /// The targets of a case that are wanted. What shows on sm_90 is expected to show later too.
     fn archs_of(&self, case: &CorpusCase) -> Vec<String> {
-        let all = || Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
+        let all = || PtxArch::ALL.map(|arch| arch.0.to_owned()).to_vec();
         let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
         let mixed = case.link_arch.is_some() || !case.file_arch.is_empty();
         if !mixed {
-            let later = Arch::MERCURY.map(|arch| arch.0.to_owned());
+            let later = PtxArch::MERCURY.map(|arch| arch.0.to_owned());
             let wanted: Vec<String> =
                 later.into_iter().filter(|arch| shows_later(&archs, arch)).collect();
             archs.extend(wanted);
             // What shows on sm_75 is expected to show earlier, too.
             if archs.iter().any(|arch| arch == "sm_75") {
-                archs.extend(Arch::OLD.map(|arch| arch.0.to_owned()));
+                archs.extend(PtxArch::OLD.map(|arch| arch.0.to_owned()));
             }
         }
-        let usual = |arch: &str| Arch::ALL.iter().any(|usual| usual.0 == arch);
+        let usual = |arch: &str| PtxArch::ALL.iter().any(|usual| usual.0 == arch);
         archs.retain(|arch| match &*self.archs {
             [] => usual(arch) || case.names(arch),
             list => list.iter().any(|wanted| wanted.0 == arch),
@@ -177,21 +177,23 @@ impl Plan {
 /// but not on accelerated ones what shows on all but sm_90a.
 fn shows_later(archs: &[String], arch: &str) -> bool {
     let has = |name: &str| archs.iter().any(|arch| arch == name);
-    let spares_accelerated = Arch::ALL.iter().all(|arch| has(arch.0) != (arch.0 == "sm_90a"));
+    let spares_accelerated = PtxArch::ALL.iter().all(|arch| has(arch.0) != (arch.0 == "sm_90a"));
     has("sm_90") && !(arch.ends_with('a') && spares_accelerated)
 }
 
 impl CorpusCase {
     /// How links for `arch` end.
     fn expected(&self, arch: &str) -> CorpusEnd {
-        let mercury = Arch::MERCURY.iter().any(|mercury| mercury.0 == arch);
+        let mercury = PtxArch::MERCURY.iter().any(|mercury| mercury.0 == arch);
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
     }
 
     /// What is compared of links whose program may depend on the steps.
-    fn way(&self, way: Way) -> Way {
+    fn way(&self, way: LinkMethod) -> LinkMethod {
         match way {
-            Way::Relinked { .. } => Way::Relinked { one_program: self.one_step.is_none() },
+            LinkMethod::Relinked { .. } => {
+                LinkMethod::Relinked { one_program: self.one_step.is_none() }
+            }
             way => way,
         }
     }
@@ -203,9 +205,9 @@ impl CorpusCase {
 }
 
 /// All links of a case: architectures × flags × orders.
-fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()> {
+fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) -> Result<()> {
     let case: CorpusCase = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
-    if plan.way == Way::Steps && case.one_step.is_some() {
+    if plan.way == LinkMethod::Steps && case.one_step.is_some() {
         return Ok(());
     }
     // What is resolved differs, and so do the lists of it (docs/DIFFERENCES.md, early-relocations).
@@ -216,7 +218,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
     let sources = workspace::sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
     let mut orders = orders(&case.orders, &stems);
-    if matches!(plan.way, Way::Relinked { .. }) {
+    if matches!(plan.way, LinkMethod::Relinked { .. }) {
         // Files change places with each step.
         orders.truncate(2);
     }
@@ -259,7 +261,7 @@ fn one(plan: &Plan, name: &str, dir: &Path, report: &Mutex<Report>) -> Result<()
                 let plain = usual
                     && plan.tools.compilers.is_empty()
                     && plan.with.is_none()
-                    && plan.way == Way::Program;
+                    && plan.way == LinkMethod::Program;
                 let expect = plain.then_some(case.expected(arch));
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {
@@ -322,21 +324,21 @@ fn failure(verdict: &Verdict, expect: Option<CorpusEnd>) -> Option<String> {
     }
 }
 
-struct Report {
+struct CorpusReport {
     tally: Tally,
     /// The names of all that were linked.
     cases: BTreeSet<String>,
     classes: Classes,
 }
 
-impl Default for Report {
+impl Default for CorpusReport {
     fn default() -> Self {
         let tally = Tally::new("topic", "links");
-        Report { tally, cases: BTreeSet::new(), classes: Classes::default() }
+        CorpusReport { tally, cases: BTreeSet::new(), classes: Classes::default() }
     }
 }
 
-impl Report {
+impl CorpusReport {
     /// The compiler of an old release refused a program.
     fn count_not_compiled(&mut self, name: &str, arch: &str) {
         let topic = name.split('/').next().unwrap_or(name);
@@ -384,7 +386,7 @@ mod tests {
     #[test]
     fn what_is_expected_to_show_later() {
         let names = |list: &str| list.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let all = Arch::ALL.map(|arch| arch.0.to_owned()).to_vec();
+        let all = PtxArch::ALL.map(|arch| arch.0.to_owned()).to_vec();
         let shows = |archs: &[String]| ["sm_100", "sm_100a"].map(|arch| shows_later(archs, arch));
         assert_eq!(shows(&all), [true, true]);
         assert_eq!(shows(&names("sm_75 sm_90")), [true, true]);

@@ -103,7 +103,7 @@ void __cudaRegisterManagedVar(void **h, void **v, char *d, const char *name, int
 char __cudaInitModule(void **h) { return 1; }
 "#;
 
-struct Lab {
+struct DeviceLinkLab {
     dir: PathBuf,
     culd: PathBuf,
     /// The real toolkit; one in which only nvlink is culd. Their paths have one length.
@@ -122,7 +122,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     fs::create_dir_all(&dir)?;
     let dir = dir.canonicalize()?;
     let toolkit = tools.oracle.toolkit().to_owned();
-    let mut lab = Lab {
+    let mut lab = DeviceLinkLab {
         culd: tools.candidate.clone(),
         reference: dir.join("cuda-r"),
         linked: dir.join("cuda-l"),
@@ -164,7 +164,7 @@ fn generate(archs: &[&str]) -> Vec<String> {
     archs.iter().map(|sm| format!("-gencode=arch=compute_{sm},code=sm_{sm}")).collect()
 }
 
-impl Lab {
+impl DeviceLinkLab {
     fn nvcc(&self, toolkit: &Path) -> Command {
         let mut nvcc = Command::new(toolkit.join("bin/nvcc"));
         nvcc.current_dir(&self.dir).env_remove("LD_LIBRARY_PATH");

@@ -10,11 +10,11 @@ use super::setup::Setup;
 use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
-use culd_fatbin::archive::{self, Contents};
-use culd_fatbin::container::{self, Encoding, Entry, Kind, Variant};
+use culd_fatbin::archive::{self, MemberContents};
+use culd_fatbin::container::{self, Encoding, FatbinEntry, ImageKind, Variant};
 use culd_fatbin::header::flag;
-use culd_fatbin::host::{HostObject, Reference};
-use culd_fatbin::writer::{self, Compression, Image, Target};
+use culd_fatbin::host::{HostObject, HostReference};
+use culd_fatbin::writer::{self, Compression, ImageTarget, InputImage};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_testkit::reference::oracle::process::{self, Run};
@@ -110,11 +110,11 @@ impl ImageSettings {
     const NONE: ImageSettings = ImageSettings { debug: false, ident: "", ptxas: "", cicc: "" };
 
     /// The image of a file as `fatbinary` is expected to store it.
-    fn image(&self, part: &ImageFile) -> Result<Image> {
+    fn image(&self, part: &ImageFile) -> Result<InputImage> {
         let image = match part.kind {
-            "elf" => Image::cubin(part.data.clone(), part.target)?,
-            "ptx" => Image::ptx(&part.data, part.target)?.options(self.ptxas),
-            _ => Image::lto_ir(part.data.clone(), part.target)?.options(self.cicc),
+            "elf" => InputImage::cubin(part.data.clone(), part.target)?,
+            "ptx" => InputImage::ptx(&part.data, part.target)?.options(self.ptxas),
+            _ => InputImage::lto_ir(part.data.clone(), part.target)?.options(self.cicc),
         };
         Ok(image.ident(self.ident).flags(if self.debug { flag::DEBUG } else { 0 }))
     }
@@ -127,7 +127,7 @@ struct ImageFile {
     kind: &'static str,
     /// As in `-image3=sm=...`.
     name: &'static str,
-    target: Target,
+    target: ImageTarget,
     file: String,
     data: Vec<u8>,
 }
@@ -135,7 +135,7 @@ struct ImageFile {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     setup.finish()?;
     let folder = tempfile::tempdir()?;
-    let lab = Lab { oracle: workspace::oracle()?, dir: folder.path() };
+    let lab = FatbinLab { oracle: workspace::oracle()?, dir: folder.path() };
     let parts = lab.parts()?;
     let rows = [
         ("made by fatbinary", lab.remade(&parts)),
@@ -159,12 +159,12 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 type Results = Vec<(String, Result<()>)>;
 
 /// The tools and a folder for files.
-struct Lab<'a> {
+struct FatbinLab<'a> {
     oracle: Oracle,
     dir: &'a Path,
 }
 
-impl Lab<'_> {
+impl FatbinLab<'_> {
     fn tool(&self, name: &str, arguments: &[String]) -> Result<Run> {
         let mut command = self.oracle.command(name);
         let run = process::run(command.current_dir(self.dir).args(arguments), LIMIT)?;
@@ -245,14 +245,14 @@ impl Lab<'_> {
         self.tool("fatbinary", &arguments)?;
         let file = self.read("out.fatbin")?;
         let entries = entries(&file)?;
-        let again: Vec<Image> = entries.iter().map(Image::from).collect();
+        let again: Vec<InputImage> = entries.iter().map(InputImage::from).collect();
         ensure!(writer::write(&again)? == file, "not the same bytes when written again");
         ensure!(entries.len() == parts.len(), "{} entries", entries.len());
         for (entry, part) in entries.iter().zip(parts) {
             let ours = recipe.image(part)?;
             match entry.encoding() {
                 Encoding::Stored => {
-                    let (ours, theirs) = (alone(&ours)?, alone(&Image::from(entry))?);
+                    let (ours, theirs) = (alone(&ours)?, alone(&InputImage::from(entry))?);
                     ensure!(ours == theirs, "another entry for {}", part.file);
                 }
                 Encoding::Lz4 | Encoding::Zstd => {
@@ -263,7 +263,7 @@ impl Lab<'_> {
                     };
                     let ours = alone(&ours.compressed(compression)?)?;
                     ensure!(
-                        ours == alone(&Image::from(entry))?,
+                        ours == alone(&InputImage::from(entry))?,
                         "{} is compressed to something else",
                         part.file
                     );
@@ -284,7 +284,9 @@ impl Lab<'_> {
         let file = fs::read(self.oracle.toolkit_library(name))?;
         let mut images = 0;
         for member in archive::members(&file)? {
-            let Contents::Here { data, .. } = member?.contents else { bail!("a thin archive") };
+            let MemberContents::Here { data, .. } = member?.contents else {
+                bail!("a thin archive")
+            };
             let Some(object) = HostObject::parse(data)? else { bail!("not an object") };
             for section in &object.fatbins {
                 for container in container::containers(section.data) {
@@ -293,12 +295,13 @@ impl Lab<'_> {
                     for entry in &entries {
                         let data = entry.data(IMAGE_LIMIT)?;
                         ensure!(
-                            entry.kind() != Kind::Elf || sniff(&data) == Format::RelocatableCubin,
+                            entry.kind() != ImageKind::Elf
+                                || sniff(&data) == Format::RelocatableCubin,
                             "an image that is no cubin"
                         );
                     }
                     images += entries.len();
-                    let again: Vec<Image> = entries.iter().map(Image::from).collect();
+                    let again: Vec<InputImage> = entries.iter().map(InputImage::from).collect();
                     ensure!(writer::write(&again)? == container.bytes(), "other bytes");
                 }
             }
@@ -441,12 +444,12 @@ fn host_parts(fatbin: Vec<u8>, part: &ImageFile) -> HostParts {
     HostParts {
         fatbins: vec![fatbin],
         module_ids: vec![format!("_{:08x}_{}", part.data.len(), part.file.replace('.', "_"))],
-        references: vec![(Reference::Kernel, kernels), (Reference::Variable, Vec::new())],
+        references: vec![(HostReference::Kernel, kernels), (HostReference::Variable, Vec::new())],
         ..HostParts::default()
     }
 }
 
-fn compressed(image: Image, compression: Option<Compression>) -> Result<Image> {
+fn compressed(image: InputImage, compression: Option<Compression>) -> Result<InputImage> {
     Ok(match compression {
         Some(compression) => image.compressed(compression)?,
         None => image,
@@ -454,30 +457,30 @@ fn compressed(image: Image, compression: Option<Compression>) -> Result<Image> {
 }
 
 /// The entries of a file with one container.
-fn entries(file: &[u8]) -> Result<Vec<Entry<'_>>> {
+fn entries(file: &[u8]) -> Result<Vec<FatbinEntry<'_>>> {
     let containers = container::containers(file).collect::<Result<Vec<_>, _>>()?;
     let [container] = containers[..] else { bail!("{} containers", containers.len()) };
     Ok(container.entries().collect::<Result<_, _>>()?)
 }
 
 /// The bytes of the image in a container of its own.
-fn alone(image: &Image) -> Result<Vec<u8>> {
+fn alone(image: &InputImage) -> Result<Vec<u8>> {
     Ok(writer::write(std::slice::from_ref(image))?)
 }
 
 /// The image in it; of PTX the text as it is stored.
-fn data_of(image: &Image) -> Result<Vec<u8>> {
+fn data_of(image: &InputImage) -> Result<Vec<u8>> {
     let file = alone(image)?;
     let entries = entries(&file)?;
     Ok(entries[0].data(IMAGE_LIMIT)?.into_owned())
 }
 
 /// A target by the name that tools take, without `sm_`.
-fn target(name: &str) -> Result<Target> {
+fn target(name: &str) -> Result<ImageTarget> {
     let (number, variant) = match name.split_at(name.len() - 1) {
         (number, "a") => (number, Variant::Accelerated),
         (number, "f") => (number, Variant::Family),
         _ => (name, Variant::Plain),
     };
-    Ok(Target { sm: number.parse()?, variant })
+    Ok(ImageTarget { sm: number.parse()?, variant })
 }

@@ -12,13 +12,13 @@ use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
 use culd_testkit::random::edit::EditKind;
 use culd_testkit::random::generate::mix::FAMILIES;
-use culd_testkit::random::generate::model::{Arch, Program};
-use culd_testkit::random::generate::{Wish, family, generate};
+use culd_testkit::random::generate::model::{GeneratedProgram, PtxArch};
+use culd_testkit::random::generate::{GeneratorChoices, family, generate};
 use culd_testkit::random::reduce::reduce;
 use culd_testkit::reference::compare::class;
 use culd_testkit::reference::compare::mercury::Classes;
 use culd_testkit::reference::compare::trial::{
-    Tools, Trial, Verdict, Way, compile_arguments, compiler_name, link_arguments, trial,
+    LinkMethod, Tools, Trial, Verdict, compile_arguments, compiler_name, link_arguments, trial,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,16 +49,16 @@ Each target gets an equal part of the seeds, in this order.
 };
 
 /// What was asked for.
-struct Plan {
+struct GeneratedPlan {
     seeds: Range<u64>,
-    wish: Wish,
+    wish: GeneratorChoices,
     /// Architectures of the links; none: those that the generator draws.
-    archs: Vec<Arch>,
+    archs: Vec<PtxArch>,
     /// Seeds of programs that are known to differ.
     open: Vec<u64>,
     deadline: Option<Instant>,
     with: Option<String>,
-    way: Way,
+    way: LinkMethod,
     keep: PathBuf,
     reduce: bool,
     find: Option<String>,
@@ -68,9 +68,10 @@ struct Plan {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let args = &mut setup.args;
     let mut wish = wish(args)?;
-    wish.plain = matches!(setup.way, Way::Steps | Way::Relinked { .. }) || setup.with.is_some();
+    wish.plain = matches!(setup.way, LinkMethod::Steps | LinkMethod::Relinked { .. })
+        || setup.with.is_some();
     if let Some(seed) = args.option("--show")? {
-        show(&generate(seed, Wish { arch: setup.archs.first().copied(), ..wish }));
+        show(&generate(seed, GeneratorChoices { arch: setup.archs.first().copied(), ..wish }));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
@@ -85,7 +86,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     if setup.archs.len() > 1 && seeds.end == u64::MAX {
         bail!("several architectures need --seeds A..B");
     }
-    let plan = Plan {
+    let plan = GeneratedPlan {
         tools: setup.tools()?,
         seeds,
         wish,
@@ -103,8 +104,8 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(report.tally.exit_code())
 }
 
-fn wish(args: &mut Args) -> Result<Wish> {
-    let mut wish = Wish::default();
+fn wish(args: &mut Args) -> Result<GeneratorChoices> {
+    let mut wish = GeneratorChoices::default();
     if let Some(name) = args.option::<String>("--family")? {
         let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
         wish.family =
@@ -119,13 +120,13 @@ fn wish(args: &mut Args) -> Result<Wish> {
     Ok(wish)
 }
 
-impl Plan {
+impl GeneratedPlan {
     /// What is wished of the program of a seed.
-    fn wish(&self, seed: u64) -> Wish {
+    fn wish(&self, seed: u64) -> GeneratorChoices {
         let (number, count) = (seed - self.seeds.start, self.seeds.end - self.seeds.start);
         let part = u128::from(number) * self.archs.len() as u128 / u128::from(count.max(1));
         let arch = self.archs.get(part as usize).copied();
-        Wish { arch, ..self.wish }
+        GeneratorChoices { arch, ..self.wish }
     }
 }
 
@@ -134,7 +135,7 @@ fn open(text: Option<&str>) -> Result<Vec<u64>> {
     numbers.map(|number| number.parse().context("--open N[,N]")).collect()
 }
 
-fn show(program: &Program) {
+fn show(program: &GeneratedProgram) {
     println!("// family {}, -arch={}", program.family, program.link_arch);
     for unit in &program.units {
         println!("// {} {}", compiler_name(unit), compile_arguments(unit).join(" "));
@@ -142,7 +143,7 @@ fn show(program: &Program) {
     }
 }
 
-struct Report {
+struct GeneratedReport {
     /// By family and architecture.
     tally: Tally,
     classes: Classes,
@@ -156,9 +157,9 @@ struct Report {
     started: Instant,
 }
 
-impl Report {
+impl GeneratedReport {
     fn new() -> Self {
-        Report {
+        GeneratedReport {
             tally: Tally::new("family", "programs"),
             classes: Classes::default(),
             files: 0,
@@ -181,8 +182,8 @@ impl Report {
     }
 }
 
-fn execute(plan: &Plan, jobs: usize) -> Result<Report> {
-    let report = Mutex::new(Report::new());
+fn execute(plan: &GeneratedPlan, jobs: usize) -> Result<GeneratedReport> {
+    let report = Mutex::new(GeneratedReport::new());
     let early = |_: &u64| plan.deadline.is_none_or(|deadline| Instant::now() < deadline);
     pool::run(jobs, plan.seeds.clone().take_while(early), |queue| {
         while let Some(seed) = queue.take() {
@@ -193,7 +194,7 @@ fn execute(plan: &Plan, jobs: usize) -> Result<Report> {
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
+fn one(plan: &GeneratedPlan, seed: u64, report: &Mutex<GeneratedReport>) -> Result<()> {
     let mut program = generate(seed, plan.wish(seed));
     program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
@@ -226,10 +227,10 @@ fn one(plan: &Plan, seed: u64, report: &Mutex<Report>) -> Result<()> {
     Ok(())
 }
 
-fn count(program: &Program, trial: &Trial, is_open: bool, report: &mut Report) {
+fn count(program: &GeneratedProgram, trial: &Trial, is_open: bool, report: &mut GeneratedReport) {
     report.files += program.units.len();
     report.links += trial.links;
-    let Program { seed, family, link_arch, .. } = program;
+    let GeneratedProgram { seed, family, link_arch, .. } = program;
     report.classes += trial.classes.of(&format!("seed {seed}, {link_arch}"));
     for (key, count) in &trial.deliberate {
         *report.deliberate.entry(key).or_default() += count;
@@ -254,7 +255,7 @@ fn count(program: &Program, trial: &Trial, is_open: bool, report: &mut Report) {
 }
 
 /// What makes a program worth keeping.
-fn finding(plan: &Plan, verdict: &Verdict) -> Option<String> {
+fn finding(plan: &GeneratedPlan, verdict: &Verdict) -> Option<String> {
     let found = |text: String| plan.find.as_ref().filter(|wanted| text.contains(*wanted)).cloned();
     match verdict {
         Verdict::Different(difference) => Some(difference.what.clone()),
@@ -265,7 +266,7 @@ fn finding(plan: &Plan, verdict: &Verdict) -> Option<String> {
 }
 
 /// A few examples of each class are enough, and reduction takes hundreds of links.
-fn first_of_class(report: &Mutex<Report>, class: &str) -> bool {
+fn first_of_class(report: &Mutex<GeneratedReport>, class: &str) -> bool {
     let mut report = lock(report);
     let count = report.reduced.entry(class.to_owned()).or_default();
     *count += 1;
@@ -273,7 +274,7 @@ fn first_of_class(report: &Mutex<Report>, class: &str) -> bool {
 }
 
 /// Repeats the trial in the folder `to` and adds a script; returns what differs.
-fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
+fn keep(plan: &GeneratedPlan, program: &GeneratedProgram, to: &Path) -> Result<String> {
     if to.exists() {
         fs::remove_dir_all(to)?;
     }
@@ -292,7 +293,7 @@ fn keep(plan: &Plan, program: &Program, to: &Path) -> Result<String> {
     let mut script = String::from(
         "#!/bin/sh\n# Repeats the difference; needs ptxas or nvcc, nvlink and culd on PATH.\n",
     );
-    let Program { seed, family, link_arch, .. } = program;
+    let GeneratedProgram { seed, family, link_arch, .. } = program;
     let _ = writeln!(script, "# seed {seed}, family {family}, {link_arch}");
     for line in what.lines() {
         let _ = writeln!(script, "# {line}");

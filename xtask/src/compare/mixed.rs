@@ -9,8 +9,8 @@ use super::setup::{Common, Setup};
 use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, bail};
-use culd_testkit::random::generate::model::{Arch, Program};
-use culd_testkit::random::generate::{Wish, generate};
+use culd_testkit::random::generate::model::{GeneratedProgram, PtxArch};
+use culd_testkit::random::generate::{GeneratorChoices, generate};
 use culd_testkit::reference::compare::trial::{
     Tools, Verdict, compare_links, compile, link_arguments,
 };
@@ -31,7 +31,7 @@ The files of a program are compiled by two releases in turn, every pair of 12.9 
     run,
 };
 
-struct Plan {
+struct MixedPlan {
     with: Option<String>,
     keep: PathBuf,
     /// The compilers, oldest first.
@@ -46,13 +46,13 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let compilers = RELEASES.iter().map(workspace::oracle_of).collect::<Result<Vec<_>>>()?;
     let linkers = compilers.iter().filter(|oracle| oracle.has_linker());
     let linkers = linkers.map(|oracle| setup.tools_with(oracle.clone()));
-    let plan = Plan {
+    let plan = MixedPlan {
         linkers: linkers.collect::<Result<_>>()?,
         compilers,
         with: setup.with,
         keep: setup.keep,
     };
-    let mut report = Report::default();
+    let mut report = MixedReport::default();
     for &arch in &setup.archs {
         for seed in seeds.clone() {
             program(&plan, seed, arch, &mut report).with_context(|| format!("seed {seed}"))?;
@@ -63,8 +63,11 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 /// Compiles a program by every release and links all mixtures of the files.
-fn program(plan: &Plan, seed: u64, arch: Arch, report: &mut Report) -> Result<()> {
-    let mut program = generate(seed, Wish { arch: Some(arch), plain: true, ..Wish::default() });
+fn program(plan: &MixedPlan, seed: u64, arch: PtxArch, report: &mut MixedReport) -> Result<()> {
+    let mut program = generate(
+        seed,
+        GeneratorChoices { arch: Some(arch), plain: true, ..GeneratorChoices::default() },
+    );
     program.link_options.extend(plan.with.clone());
     report.programs += 1;
     let mut compiled: Vec<Option<TempDir>> = Vec::new();
@@ -95,11 +98,11 @@ fn program(plan: &Plan, seed: u64, arch: Arch, report: &mut Report) -> Result<()
 
 /// Links the files of a program, which are in two folders, by all releases.
 fn mixture(
-    plan: &Plan,
-    program: &Program,
+    plan: &MixedPlan,
+    program: &GeneratedProgram,
     pair: (usize, usize),
     folders: [&Path; 2],
-    report: &mut Report,
+    report: &mut MixedReport,
 ) -> Result<()> {
     let work = tempfile::tempdir()?;
     for (place, unit) in program.units.iter().enumerate() {
@@ -109,7 +112,7 @@ fn mixture(
     let forward = link_arguments(program);
     let mut reversed = forward.clone();
     reversed[forward.len() - program.units.len()..].reverse();
-    let Program { seed, family, link_arch, .. } = program;
+    let GeneratedProgram { seed, family, link_arch, .. } = program;
     for tools in &plan.linkers {
         for arguments in [&forward, &reversed] {
             let verdict = compare_links(tools, arguments, work.path())?;
@@ -132,7 +135,7 @@ fn mixture(
     Ok(())
 }
 
-impl Plan {
+impl MixedPlan {
     /// How a pair of releases is called.
     fn name(&self, (first, second): (usize, usize)) -> String {
         let name = |place: usize| self.compilers[place].release().name;
@@ -143,7 +146,7 @@ impl Plan {
     }
 }
 
-struct Report {
+struct MixedReport {
     /// By the releases of the objects and that of the linkers.
     tally: Tally,
     /// Links that end because an object is newer than the linker.
@@ -154,14 +157,14 @@ struct Report {
     not_compiled: usize,
 }
 
-impl Default for Report {
+impl Default for MixedReport {
     fn default() -> Self {
         let tally = Tally::new("objects of", "links");
-        Report { tally, newer: 0, barriers: 0, programs: 0, not_compiled: 0 }
+        MixedReport { tally, newer: 0, barriers: 0, programs: 0, not_compiled: 0 }
     }
 }
 
-impl Report {
+impl MixedReport {
     fn count(&mut self, objects: &str, linker: &str, verdict: &Verdict) {
         match verdict {
             Verdict::SameError(text) => {

@@ -10,8 +10,8 @@ use super::tally::{Tally, VerdictCounts};
 use crate::pool;
 use crate::workspace::lock;
 use anyhow::{Context, Result, bail};
-use culd_testkit::probe::names::{self, USES, Use};
-use culd_testkit::random::generate::model::Arch;
+use culd_testkit::probe::names::{self, NameUse, USES};
+use culd_testkit::random::generate::model::PtxArch;
 use culd_testkit::reference::compare::trial::{Tools, Verdict, compare_links};
 use culd_testkit::reference::oracle::process;
 use std::collections::BTreeSet;
@@ -38,20 +38,20 @@ pub(super) const SUITE: Suite = Suite {
 /// ptxas needs some seconds for a batch.
 const LIMIT: Duration = Duration::from_secs(300);
 
-struct Plan {
+struct NamesPlan {
     tools: Tools,
     library: bool,
 }
 
 /// Names that are used together.
 struct NameBatch<'n> {
-    arch: Arch,
-    how: Use,
+    arch: PtxArch,
+    how: NameUse,
     names: Vec<&'n str>,
 }
 
 /// What came of names, by use and target.
-struct Report {
+struct NamesReport {
     tally: Tally,
     links: usize,
 }
@@ -71,7 +71,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     }
     let names: Vec<&str> = names.iter().map(String::as_str).step_by(every.max(1)).collect();
     println!("{} names", names.len());
-    let plan = Plan { tools, library };
+    let plan = NamesPlan { tools, library };
     let batches = setup.archs.iter().flat_map(|&arch| {
         let names = &names;
         uses.iter().flat_map(move |&how| {
@@ -82,7 +82,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             })
         })
     });
-    let report = Mutex::new(Report { tally: Tally::new("use", "names"), links: 0 });
+    let report = Mutex::new(NamesReport { tally: Tally::new("use", "names"), links: 0 });
     pool::run(setup.jobs, batches, |queue| {
         while let Some(batch) = queue.take() {
             plan.sweep(batch, &report)?;
@@ -98,7 +98,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(report.tally.exit_code())
 }
 
-fn uses(list: Option<&str>) -> Result<Vec<Use>> {
+fn uses(list: Option<&str>) -> Result<Vec<NameUse>> {
     let Some(list) = list else { return Ok(USES.to_vec()) };
     let named = |name: &str| {
         USES.iter().find(|how| how.name == name).copied().with_context(|| format!("no use {name}"))
@@ -106,9 +106,9 @@ fn uses(list: Option<&str>) -> Result<Vec<Use>> {
     list.split(',').map(named).collect()
 }
 
-impl Plan {
+impl NamesPlan {
     /// Links a batch; what does not go together is parted and linked again.
-    fn sweep(&self, batch: NameBatch<'_>, report: &Mutex<Report>) -> Result<()> {
+    fn sweep(&self, batch: NameBatch<'_>, report: &Mutex<NamesReport>) -> Result<()> {
         let NameBatch { arch, how, .. } = batch;
         let dir = tempfile::tempdir()?;
         let mut waiting = vec![batch.names];
@@ -157,7 +157,7 @@ impl Plan {
         Ok(())
     }
 
-    fn compile(&self, arch: Arch, how: Use, names: &[&str], dir: &Path) -> Result<bool> {
+    fn compile(&self, arch: PtxArch, how: NameUse, names: &[&str], dir: &Path) -> Result<bool> {
         fs::write(dir.join("a.ptx"), names::ptx(arch.0, how, names))?;
         let mut command = self.tools.oracle.command("ptxas");
         command.current_dir(dir).args(["-c", "-O0", &format!("-arch={arch}")]);
@@ -165,7 +165,7 @@ impl Plan {
         Ok(process::run(&mut command, LIMIT).context("cannot start ptxas")?.status.success())
     }
 
-    fn arguments(&self, arch: Arch) -> Result<Vec<String>> {
+    fn arguments(&self, arch: PtxArch) -> Result<Vec<String>> {
         let mut arguments = vec![format!("-arch={arch}"), "a.cubin".to_owned()];
         if self.library {
             let path = self.tools.oracle.toolkit_library("libcudadevrt.a");

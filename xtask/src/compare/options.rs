@@ -12,9 +12,9 @@ use super::tally::{Tally, VerdictCounts};
 use crate::pool;
 use crate::workspace::lock;
 use anyhow::{Context, Result};
-use culd_testkit::random::generate::model::{Arch, Debug, Program};
-use culd_testkit::random::generate::{Wish, family, generate};
-use culd_testkit::reference::compare::trial::{Tools, Verdict, Way, trial};
+use culd_testkit::random::generate::model::{DebugLevel, GeneratedProgram, PtxArch};
+use culd_testkit::random::generate::{GeneratorChoices, family, generate};
+use culd_testkit::reference::compare::trial::{LinkMethod, Tools, Verdict, trial};
 use culd_testkit::reference::oracle::process;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -38,13 +38,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// A compiler, the name of an option in its help, and the words that ask for it; several rows for
 /// several values.
-type OptionRow = (&'static str, &'static str, &'static [&'static str]);
+type CompilerOptionRow = (&'static str, &'static str, &'static [&'static str]);
 
 const PTXAS: &str = "ptxas";
 const NVCC: &str = "nvcc";
 
 #[rustfmt::skip]
-const ROWS: &[OptionRow] = &[
+const ROWS: &[CompilerOptionRow] = &[
     (PTXAS, "-Ofc", &["-Ofc=min"]), (PTXAS, "-Ofc", &["-Ofc=mid"]), (PTXAS, "-Ofc", &["-Ofc=max"]), (PTXAS, "-Ofc", &["-Ofc=0"]),
     (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=false"]),
     (PTXAS, "-allow-expensive-optimizations", &["-allow-expensive-optimizations=true", "-O1"]),
@@ -130,20 +130,20 @@ const OTHERS: &[(&str, &str)] = &[
 
 const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
 
-struct Plan {
+struct OptionsPlan {
     tools: Tools,
 }
 
 /// A program to be compiled with the words of a row.
 struct OptionTask {
-    row: &'static OptionRow,
-    arch: Arch,
+    row: &'static CompilerOptionRow,
+    arch: PtxArch,
     whole: bool,
     seed: u64,
 }
 
 /// What came of the programs, by option.
-struct Report {
+struct OptionsReport {
     tally: Tally,
     links: usize,
     /// Links that differ on purpose.
@@ -156,15 +156,15 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let only: Option<String> = args.option("--only")?;
     let programs: u64 = args.option("--programs")?.unwrap_or(2);
     let first: u64 = args.option("--first")?.unwrap_or(800_000);
-    let plan = Plan { tools: setup.tools()? };
+    let plan = OptionsPlan { tools: setup.tools()? };
     setup.finish()?;
     let unknown = plan.unknown_options()?;
     unknown.iter().for_each(|option| println!("in no list: {option}"));
-    let chosen = |row: &&'static OptionRow| {
+    let chosen = |row: &&'static CompilerOptionRow| {
         tool.as_ref().is_none_or(|tool| tool == row.0)
             && only.as_ref().is_none_or(|only| only == row.1)
     };
-    let rows: Vec<&'static OptionRow> = ROWS.iter().filter(chosen).collect();
+    let rows: Vec<&'static CompilerOptionRow> = ROWS.iter().filter(chosen).collect();
     let mut tasks = Vec::new();
     for row in rows {
         for &arch in &setup.archs {
@@ -175,7 +175,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
         }
     }
     let tally = Tally::new("option", "programs");
-    let report = Mutex::new(Report { tally, links: 0, deliberate: 0 });
+    let report = Mutex::new(OptionsReport { tally, links: 0, deliberate: 0 });
     pool::run(setup.jobs, tasks.into_iter(), |queue| {
         while let Some(task) = queue.take() {
             plan.one(&task, &report)?;
@@ -189,7 +189,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Plan {
+impl OptionsPlan {
     /// Options of the help that are in no list.
     fn unknown_options(&self) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
@@ -209,10 +209,10 @@ impl Plan {
         Ok(unknown)
     }
 
-    fn one(&self, task: &OptionTask, report: &Mutex<Report>) -> Result<()> {
+    fn one(&self, task: &OptionTask, report: &Mutex<OptionsReport>) -> Result<()> {
         let dir = tempfile::tempdir()?;
         let OptionTask { row: (tool, option, words), arch, whole, seed } = task;
-        let outcome = trial(&self.tools, &program(task), Way::Program, dir.path())?;
+        let outcome = trial(&self.tools, &program(task), LinkMethod::Program, dir.path())?;
         let mut report = lock(report);
         report.links += outcome.links;
         report.deliberate += outcome.deliberate.values().sum::<usize>();
@@ -227,10 +227,11 @@ impl Plan {
 }
 
 /// The program of a task: that of a family with a little of everything, without options of its own.
-fn program(task: &OptionTask) -> Program {
+fn program(task: &OptionTask) -> GeneratedProgram {
     let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
     let name = if tool == PTXAS { "everything" } else { "features" };
-    let wish = Wish { family: family(name), arch: Some(arch), ..Wish::default() };
+    let wish =
+        GeneratorChoices { family: family(name), arch: Some(arch), ..GeneratorChoices::default() };
     let mut program = generate(seed, wish);
     if whole {
         program.units.truncate(2);
@@ -242,7 +243,7 @@ fn program(task: &OptionTask) -> Program {
         unit.options = words.iter().map(|&word| word.to_owned()).collect();
         unit.whole_program = whole;
         if tool == PTXAS {
-            unit.debug = Debug::Off;
+            unit.debug = DebugLevel::Off;
         }
     }
     program

@@ -134,7 +134,7 @@ const NVSHMEM: &[LibraryLink] = &[
 ];
 
 /// What is compared with, and where.
-struct Bench {
+struct RealBench {
     tools: Tools,
     cache: Cache,
     work: PathBuf,
@@ -143,7 +143,7 @@ struct Bench {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
     let wanted = setup.args.operands()?;
-    let bench = Bench { tools: setup.tools()?, cache, work: setup.keep };
+    let bench = RealBench { tools: setup.tools()?, cache, work: setup.keep };
     let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
     ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
     let (mut checks, mut classes) = (Checks::default(), Classes::default());
@@ -157,7 +157,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 /// A link that was tried, and what is wrong with it.
-struct Tried {
+struct TriedLink {
     line: String,
     problem: Option<String>,
 }
@@ -165,7 +165,7 @@ struct Tried {
 impl Corpus {
     /// All links, for all architectures, with the objects in both orders; `classes` counts the
     /// kernels of equal ones.
-    fn run(&self, bench: &Bench, classes: &mut Classes) -> Result<Vec<Tried>> {
+    fn run(&self, bench: &RealBench, classes: &mut Classes) -> Result<Vec<TriedLink>> {
         let package = self.package(bench)?;
         let library = package.join("lib");
         let toolkit = bench.tools.oracle.toolkit().join("lib");
@@ -193,7 +193,7 @@ impl Corpus {
                     let problem = judge(&verdict, *succeeds).map(|what| {
                         format!("{what}\n  in {}: {}", dir.display(), arguments.join(" "))
                     });
-                    results.push(Tried { line, problem });
+                    results.push(TriedLink { line, problem });
                     objects.reverse();
                 }
             }
@@ -202,7 +202,7 @@ impl Corpus {
     }
 
     /// The folder with `lib` and `include` of the library.
-    fn package(&self, bench: &Bench) -> Result<PathBuf> {
+    fn package(&self, bench: &RealBench) -> Result<PathBuf> {
         let Some((wheel, package)) = self.wheel else {
             return Ok(bench.tools.oracle.toolkit().to_owned());
         };
@@ -211,7 +211,7 @@ impl Corpus {
     }
 
     /// Host objects, with device code for one architecture, in `dir`.
-    fn compile(&self, bench: &Bench, arch: u32, package: &Path, dir: &Path) -> Result<()> {
+    fn compile(&self, bench: &RealBench, arch: u32, package: &Path, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         let sources = workspace::root().join("testdata/real").join(self.folder);
         let mut flags = vec![format!("-arch=sm_{arch}")];

@@ -11,8 +11,8 @@ use super::setup::{Common, Setup};
 use super::tally::{Tally, VerdictCounts};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
-use culd_fatbin::host::Reference;
-use culd_fatbin::writer::{Image, Target};
+use culd_fatbin::host::HostReference;
+use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_testkit::random::generate::rng::Rng;
 use culd_testkit::reference::compare::trial::Tools;
@@ -76,7 +76,7 @@ struct RegisteredLink {
 }
 
 /// What is compared, and where.
-struct Bench {
+struct RegisteredBench {
     tools: Tools,
     cubins: Cubins,
     keep: PathBuf,
@@ -88,7 +88,8 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let tools = setup.tools()?;
     let cubins = compile(&tools)?;
     let seeds = setup.bounded_seeds()?;
-    let mut bench = Bench { tools, cubins, keep: setup.keep, tally: Tally::new("links", "links") };
+    let mut bench =
+        RegisteredBench { tools, cubins, keep: setup.keep, tally: Tally::new("links", "links") };
     for seed in seeds {
         let dir = tempfile::tempdir()?;
         let dir = dir.path().canonicalize()?;
@@ -117,7 +118,7 @@ fn compile(tools: &Tools) -> Result<Cubins> {
     Ok(cubins)
 }
 
-impl Bench {
+impl RegisteredBench {
     /// Runs the links of a program with both linkers and compares.
     fn one(&mut self, seed: u64, program: &RegisteredProgram, dir: &Path) -> Result<()> {
         let tools = &self.tools;
@@ -354,7 +355,10 @@ impl<'c> Generator<'c> {
         Ok(HostParts {
             fatbins: vec![self.fatbin(source)?],
             id_section,
-            references: references.into_iter().map(|names| (Reference::Kernel, names)).collect(),
+            references: references
+                .into_iter()
+                .map(|names| (HostReference::Kernel, names))
+                .collect(),
             ..HostParts::default()
         })
     }
@@ -364,7 +368,10 @@ impl<'c> Generator<'c> {
         let mut images = Vec::new();
         for sm in SMS {
             if sm == first || self.rng.chance(75) {
-                images.push(Image::cubin(self.cubins[&(source, sm)].clone(), Target::sm(sm))?);
+                images.push(InputImage::cubin(
+                    self.cubins[&(source, sm)].clone(),
+                    ImageTarget::sm(sm),
+                )?);
             }
         }
         pack::fatbin(&images)
@@ -404,7 +411,10 @@ impl<'c> Generator<'c> {
             segment: Some((whole || code) && self.rng.chance(85)),
             fatbins,
             id_section: Some(list),
-            references: references.into_iter().map(|names| (Reference::Kernel, names)).collect(),
+            references: references
+                .into_iter()
+                .map(|names| (HostReference::Kernel, names))
+                .collect(),
             ..HostParts::default()
         })
     }

@@ -15,7 +15,7 @@ use culd_testkit::fixtures::many::{ObjectForm, object};
 use culd_testkit::reference::compare::cubins;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::process;
-use culd_testkit::reference::readers::{self, Placed};
+use culd_testkit::reference::readers::{self, FunctionPlace};
 use culd_testkit::scale;
 use std::fmt::Write as _;
 use std::fs;
@@ -181,7 +181,7 @@ fn large(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
 /// What other readers of ELF do not get right: goblin, which has to see the functions in their
 /// sections, and readelf where it is installed.
 fn unreadable(image: &[u8]) -> Option<String> {
-    let misplaced = |functions: Vec<Placed>| {
+    let misplaced = |functions: Vec<FunctionPlace>| {
         functions.into_iter().find(|placed| {
             let section = placed.section.as_deref().and_then(|name| name.strip_prefix(".text."));
             section != Some(&placed.function)
@@ -189,7 +189,7 @@ fn unreadable(image: &[u8]) -> Option<String> {
     };
     let problem = match readers::functions(image).map(misplaced) {
         Ok(None) => readers::agree(image).err().map(|problem| format!("{problem:#}")),
-        Ok(Some(Placed { function, section })) => {
+        Ok(Some(FunctionPlace { function, section })) => {
             Some(format!("goblin: function {function} is in section {section:?}"))
         }
         Err(problem) => Some(format!("{problem:#}")),

@@ -8,8 +8,8 @@ use super::Suite;
 use crate::args::Args;
 use crate::workspace;
 use anyhow::{Result, bail};
-use culd_testkit::random::generate::model::Arch;
-use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools, Way};
+use culd_testkit::random::generate::model::PtxArch;
+use culd_testkit::reference::compare::trial::{LINK_LIMIT, LinkMethod, Tools};
 use culd_testkit::reference::oracle::Oracle;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -42,14 +42,14 @@ pub(super) struct Setup {
     release: Option<String>,
     objects: Option<String>,
     /// Targets; none where the suite chooses.
-    pub(super) archs: Vec<Arch>,
+    pub(super) archs: Vec<PtxArch>,
     pub(super) seeds: Range<u64>,
     pub(super) jobs: usize,
     /// Where what differs is kept, or everything is made.
     pub(super) keep: PathBuf,
     /// A further option of every link.
     pub(super) with: Option<String>,
-    pub(super) way: Way,
+    pub(super) way: LinkMethod,
     /// What is left for the suite.
     pub(super) args: Args,
     /// Behind `--`.
@@ -70,7 +70,7 @@ impl Setup {
             jobs: 2,
             keep: args.keep(&format!("compare/{}", suite.name))?,
             with: None,
-            way: Way::Program,
+            way: LinkMethod::Program,
             args,
             words: behind,
         };
@@ -140,13 +140,13 @@ impl Setup {
 
 /// What a comparison makes of the files: a program, with `--steps` in several steps, with
 /// `--relinked` of objects that either linker made, with `--rebuilt` of objects built again.
-fn way(args: &mut Args) -> Way {
+fn way(args: &mut Args) -> LinkMethod {
     let ways = [
-        ("--steps", Way::Steps),
-        ("--relinked", Way::Relinked { one_program: true }),
-        ("--rebuilt", Way::Rebuilt),
+        ("--steps", LinkMethod::Steps),
+        ("--relinked", LinkMethod::Relinked { one_program: true }),
+        ("--rebuilt", LinkMethod::Rebuilt),
     ];
-    ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(Way::Program, |(_, way)| way)
+    ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(LinkMethod::Program, |(_, way)| way)
 }
 
 /// What `--release` means.

@@ -25,7 +25,7 @@ const ZSTD: &str = "zstd-sys";
 
 /// A crate, or a library in another language.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Material {
+struct BillEntry {
     name: String,
     version: String,
     licence: String,
@@ -42,7 +42,7 @@ struct Material {
 /// A tree or lock file of another form.
 pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
     let checksums = checksums(lock)?;
-    let mut materials: BTreeMap<String, Material> = BTreeMap::new();
+    let mut materials: BTreeMap<String, BillEntry> = BTreeMap::new();
     let mut path: Vec<String> = Vec::new();
     let mut roots = BTreeSet::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
@@ -59,7 +59,7 @@ pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
         materials.entry(url).or_insert(material);
     }
     add_zstd(&mut materials);
-    let components: Vec<Value> = materials.values().map(Material::component).collect();
+    let components: Vec<Value> = materials.values().map(BillEntry::component).collect();
     let edges = materials.iter().map(|(url, material)| (url, &material.needs));
     let edges = edges.map(|(url, needs)| json!({ "ref": url, "dependsOn": needs }));
     let program = "culd-dist";
@@ -82,18 +82,18 @@ pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
 }
 
 /// `2thiserror v2.0.21 (...)`, licence and repository with tabs between.
-fn entry(line: &str) -> Option<(usize, Material)> {
+fn entry(line: &str) -> Option<(usize, BillEntry)> {
     let digits = line.find(|c: char| !c.is_ascii_digit())?;
     let (depth, rest) = line.split_at(digits);
     let mut fields = rest.split('\t');
     let mut words = fields.next()?.split(' ');
-    let material = Material {
+    let material = BillEntry {
         name: words.next()?.to_owned(),
         version: words.next()?.strip_prefix('v')?.to_owned(),
         // An older form that is none of SPDX.
         licence: fields.next()?.replace('/', " OR "),
         repository: fields.next()?.to_owned(),
-        ..Material::default()
+        ..BillEntry::default()
     };
     Some((depth.parse().ok()?, material))
 }
@@ -113,22 +113,22 @@ fn checksums(lock: &str) -> Result<BTreeMap<(String, String), Option<String>>> {
 }
 
 /// The C library that is compiled into its crate.
-fn add_zstd(materials: &mut BTreeMap<String, Material>) {
+fn add_zstd(materials: &mut BTreeMap<String, BillEntry>) {
     let Some(own) = materials.values_mut().find(|material| material.name == ZSTD) else { return };
     let Some((_, version)) = own.version.split_once("+zstd.") else { return };
-    let library = Material {
+    let library = BillEntry {
         name: "zstd".to_owned(),
         version: version.to_owned(),
         licence: "BSD-3-Clause".to_owned(),
         repository: "https://github.com/facebook/zstd".to_owned(),
-        ..Material::default()
+        ..BillEntry::default()
     };
     let url = format!("pkg:github/facebook/zstd@v{version}");
     own.needs.insert(url.clone());
     materials.insert(url, library);
 }
 
-impl Material {
+impl BillEntry {
     /// Its package URL.
     fn url(&self) -> String {
         match self.repository.as_str() {

@@ -11,8 +11,8 @@ use crate::args::Args;
 use crate::workspace;
 use anyhow::{Context, Result, bail};
 use culd_gpu::driver::{Gpu, LIBRARY, NoGpu};
-use culd_gpu::plan::{Plan, PlannedImage, Program};
-use culd_testkit::random::generate::model::Arch;
+use culd_gpu::plan::{GpuPlan, GpuProgram, PlannedImage};
+use culd_testkit::random::generate::model::PtxArch;
 use culd_testkit::reference::compare::trial::Tools;
 use culd_testkit::reference::oracle::cache::Cache;
 use culd_testkit::reference::oracle::process;
@@ -44,7 +44,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let culd = args.culd()?;
     args.finish()?;
     if archs.is_empty() {
-        archs.extend(Arch::ALL.into_iter().chain(Arch::MERCURY));
+        archs.extend(PtxArch::ALL.into_iter().chain(PtxArch::MERCURY));
     }
     // Asked first: without a GPU nothing needs to be built.
     if pack.is_none()
@@ -74,11 +74,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 }
 
 /// Compiles and links the programs with both linkers; returns how many.
-fn write(tools: &Tools, archs: &[Arch], folder: &Path) -> Result<usize> {
+fn write(tools: &Tools, archs: &[PtxArch], folder: &Path) -> Result<usize> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
-    let mut plan = Plan::default();
+    let mut plan = GpuPlan::default();
     for model in models::all() {
-        for Arch(arch) in archs {
+        for PtxArch(arch) in archs {
             let file = |by: &str| format!("{}.{arch}.{by}.cubin", model.case.replace('/', "-"));
             let images = link(tools, &cache, model.case, arch)
                 .with_context(|| format!("{} {arch}", model.case))?;
@@ -88,7 +88,7 @@ fn write(tools: &Tools, archs: &[Arch], folder: &Path) -> Result<usize> {
                 image.push(PlannedImage { by: by.to_owned(), file: file(by) });
             }
             let (name, launch) = (model.case.to_owned(), model.launches.clone());
-            plan.program.push(Program { name, arch: (*arch).to_owned(), image, launch });
+            plan.program.push(GpuProgram { name, arch: (*arch).to_owned(), image, launch });
         }
     }
     plan.write(folder)?;

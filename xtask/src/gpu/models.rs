@@ -4,7 +4,7 @@
 //! no linker has a part in it: the numbers follow from the sources, by the arithmetic that is
 //! written here.
 
-use culd_gpu::plan::{BEFORE, Launch, PlannedArgument, Variable};
+use culd_gpu::plan::{BEFORE, GpuVariable, Launch, PlannedArgument};
 
 /// A case of the corpus, its files in link order, and what they do.
 pub(super) struct Model {
@@ -23,8 +23,8 @@ fn writes(kernel: &str, words: &[u32]) -> Launch {
     launch(kernel, vec![PlannedArgument::memory(words.iter().copied())])
 }
 
-fn variable(name: &str, words: &[u32]) -> Variable {
-    Variable { name: name.to_owned(), words: words.to_vec() }
+fn variable(name: &str, words: &[u32]) -> GpuVariable {
+    GpuVariable { name: name.to_owned(), words: words.to_vec() }
 }
 
 /// A kernel without parameters after which variables have these words.

@@ -4,7 +4,7 @@
 //! entries of docs/DIFFERENCES.md that say why they differ. Guaranteed: exit code 1 when a
 //! difference has no entry; such links are kept in folders of their own.
 
-use super::Plan;
+use super::MutatePlan;
 use crate::pool;
 use crate::workspace::{self, lock};
 use anyhow::Result;
@@ -23,7 +23,7 @@ const NAMED: usize = 6;
 
 /// Counts, and where reasons are missing.
 #[derive(Default)]
-struct Report {
+struct DifferentialReport {
     kinds: BTreeMap<String, BTreeMap<DamageClass, usize>>,
     /// By class and entry.
     reasons: BTreeMap<(DamageClass, &'static str), usize>,
@@ -33,8 +33,12 @@ struct Report {
 }
 
 /// Makes the links and prints what came of them.
-pub(super) fn run(tools: &Tools, programs: &[MutationSource], plan: &Plan) -> Result<ExitCode> {
-    let report = Mutex::new(Report::default());
+pub(super) fn run(
+    tools: &Tools,
+    programs: &[MutationSource],
+    plan: &MutatePlan,
+) -> Result<ExitCode> {
+    let report = Mutex::new(DifferentialReport::default());
     pool::run(plan.jobs, plan.seeds.clone(), |queue| {
         let dir = tempfile::tempdir()?;
         while let Some(seed) = queue.take() {
@@ -78,7 +82,7 @@ fn store(mutant: &Mutant, answer: &DamageAnswer, from: &Path, to: &Path) -> Resu
     Ok(fs::write(to.join("what.txt"), format!("{line}\n{}: {}\n", answer.class, answer.what))?)
 }
 
-impl Report {
+impl DifferentialReport {
     fn add(&mut self, seed: u64, mutant: &Mutant, answer: &DamageAnswer) {
         let kind = format!("{:?}", mutant.kind);
         *self.kinds.entry(kind).or_default().entry(answer.class).or_default() += 1;

@@ -55,7 +55,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let is_worker = args.flag("--worker");
-    let plan = Plan::new(&mut args)?;
+    let plan = MutatePlan::new(&mut args)?;
     args.finish()?;
     if plan.differential {
         let tools = workspace::tools(plan.culd.to_str())?;
@@ -65,7 +65,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if is_worker { plan.work() } else { plan.execute() }
 }
 
-struct Plan {
+struct MutatePlan {
     seeds: Range<u64>,
     corpus: Option<PathBuf>,
     containers: bool,
@@ -76,7 +76,7 @@ struct Plan {
     culd: PathBuf,
 }
 
-impl Plan {
+impl MutatePlan {
     fn new(args: &mut Args) -> Result<Self> {
         let culd = args.culd()?.map(PathBuf::from);
         let culd = culd.unwrap_or_else(|| workspace::built("culd"));

@@ -13,14 +13,14 @@ use crate::args::Args;
 use crate::pool::{self, Queue};
 use crate::workspace::{self, lock};
 use anyhow::{Context, Result, bail};
-use culd_testkit::probe::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
+use culd_testkit::probe::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker};
 use culd_testkit::probe::judge;
 use culd_testkit::probe::known::KnownDifferences;
 use culd_testkit::probe::record::{self, Answers};
 use culd_testkit::probe::{kinds, series};
 use culd_testkit::reference::compare;
 use linkers::ProbeLinkers;
-use report::Report;
+use report::ProbeReport;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ usage: cargo xtask probe [options]
 /// Of how many batches the sample has one.
 const SAMPLE: usize = 12;
 
-struct Plan {
+struct ProbePlan {
     batches: Vec<Batch>,
     /// Whether these are all batches.
     whole: bool,
@@ -65,7 +65,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return verify::run(&linkers);
     }
     let selection = BatchSelection::new(&mut args)?;
-    let plan = Plan {
+    let plan = ProbePlan {
         batches: selection.batches(),
         whole: selection.is_whole(),
         record: args.flag("--record"),
@@ -167,7 +167,7 @@ fn recorded() -> Result<BTreeMap<(u32, String), Answers>> {
 
 /// Writes what is recorded anew, with what was recorded of other batches, in the order of the
 /// series.
-fn write(plan: &Plan, report: &Report) -> Result<()> {
+fn write(plan: &ProbePlan, report: &ProbeReport) -> Result<()> {
     for sm in series::RECORDED {
         let answers = |batch: Batch| {
             let key = (sm, batch.to_string());
@@ -183,20 +183,20 @@ fn recorded_path(sm: u32) -> PathBuf {
     workspace::root().join(format!("testdata/probe/sm_{sm}.txt"))
 }
 
-fn execute(plan: &Plan) -> Result<Report> {
-    let report = Mutex::new(Report::default());
+fn execute(plan: &ProbePlan) -> Result<ProbeReport> {
+    let report = Mutex::new(ProbeReport::default());
     pool::run(plan.jobs, plan.batches.iter(), |queue| work(plan, queue, &report))?;
     Ok(std::mem::take(&mut *lock(&report)))
 }
 
 /// One worker, until no batch is left.
 fn work<'p>(
-    plan: &Plan,
+    plan: &ProbePlan,
     queue: &Queue<impl Iterator<Item = &'p Batch>>,
-    report: &Mutex<Report>,
+    report: &Mutex<ProbeReport>,
 ) -> Result<()> {
     let [nvlink, culd] = plan.linkers.start()?;
-    let mut guesses = [Guesses::new(), Guesses::new()];
+    let mut guesses = [EndingTypes::new(), EndingTypes::new()];
     while let Some(batch) = queue.take() {
         let known = plan.recorded.get(&(batch.sm, batch.to_string()));
         let fates = match known.filter(|known| plan.record && known.batch.kinds == batch.kinds) {
@@ -244,7 +244,7 @@ fn elsewhere(
 
 /// What is recorded of a batch and is not so. Cells that are unequal are held against the list of
 /// differences only: where nvlink reads past its tables, it does not do the same each time.
-fn changed(plan: &Plan, answers: &Answers) -> Option<String> {
+fn changed(plan: &ProbePlan, answers: &Answers) -> Option<String> {
     let batch = &answers.batch;
     let recorded = plan.recorded.get(&(batch.sm, batch.to_string()))?;
     let unequal = |kind: &u32| answers.unequal.contains(kind) && recorded.unequal.contains(kind);

@@ -3,8 +3,8 @@
 //! In: batches as they are judged, in any order. Out: text and the number of failures. Guaranteed:
 //! sorted by batch, so that two runs print the same.
 
-use super::Plan;
-use culd_testkit::probe::judge::Unequal;
+use super::ProbePlan;
+use culd_testkit::probe::judge::UnequalCell;
 use culd_testkit::probe::kinds;
 use culd_testkit::probe::known::KnownDifferences;
 use culd_testkit::probe::record::Answers;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct ProbeReport {
     rows: BTreeMap<(u32, &'static str), ProbeRow>,
     answers: BTreeMap<(u32, String), Answers>,
     /// Lines of failures, by batch.
@@ -29,12 +29,12 @@ struct ProbeRow {
     failed: usize,
 }
 
-impl Report {
+impl ProbeReport {
     pub(super) fn add(
         &mut self,
-        plan: &Plan,
+        plan: &ProbePlan,
         answers: Answers,
-        unequal: &[Unequal],
+        unequal: &[UnequalCell],
         elsewhere: Vec<(Vec<u32>, String)>,
         changed: Option<String>,
     ) {
@@ -46,7 +46,7 @@ impl Report {
         row.same_error += answers.fates.len() - answers.unequal.len() - linked;
         // Cells that differ alike stand in one line.
         let mut alike: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        for Unequal { kind, nvlink, culd } in unequal {
+        for UnequalCell { kind, nvlink, culd } in unequal {
             if let Some(entry) = plan.known.find(batch, *kind, nvlink, culd) {
                 row.listed += 1;
                 self.used.insert(entry);

@@ -14,7 +14,9 @@ mod single;
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::ptx::{Extent, Function, Item, Linkage, Module, Variable, What};
+use crate::ptx::{
+    ArrayExtent, Declaration, DeclarationKind, Module, PtxFunction, PtxLinkage, PtxVariable,
+};
 use crate::space::{CONSTANT_BYTES, StateSpace};
 use crate::types::Class;
 
@@ -22,7 +24,7 @@ pub use fault::{Fault, Position};
 
 /// A module and what messages call it.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'m> {
+pub struct NamedModule<'m> {
     /// Its file.
     pub name: &'m str,
     /// Its declarations.
@@ -31,7 +33,7 @@ pub struct Named<'m> {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLine {
     /// The name of the module.
     pub file: String,
     /// Counted from 1.
@@ -42,14 +44,14 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The place.
-    pub place: Place,
+    pub place: SourceLine,
     /// The fault.
     pub fault: Fault,
     /// The place and text of the declaration that it disagrees with.
-    pub other: Option<(Place, String)>,
+    pub other: Option<(SourceLine, String)>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, line {}", self.file, self.line)
     }
@@ -62,13 +64,13 @@ impl fmt::Display for Finding {
 }
 
 /// Checks `modules` as parts of one program.
-pub fn check(modules: &[Named<'_>]) -> Vec<Finding> {
+pub fn check(modules: &[NamedModule<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for named in modules {
         single::check(named, &mut findings);
     }
     address_sizes(modules, &mut findings);
-    let mut program = Program { references: HashMap::new(), findings };
+    let mut program = DeclaredProgram { references: HashMap::new(), findings };
     for named in modules {
         program.find_references(named);
     }
@@ -86,17 +88,17 @@ pub fn check(modules: &[Named<'_>]) -> Vec<Finding> {
 }
 
 /// The linker does not link for two hosts (the guide, 1.1).
-fn address_sizes(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
+fn address_sizes(modules: &[NamedModule<'_>], findings: &mut Vec<Finding>) {
     let Some((first, rest)) = modules.split_first() else { return };
     let expected = first.module.address_size();
     for named in rest {
         let found = named.module.address_size();
         if found != expected {
             findings.push(Finding {
-                place: Place { file: named.name.to_owned(), line: 1 },
+                place: SourceLine { file: named.name.to_owned(), line: 1 },
                 fault: Fault::AddressSize { found: found.bits() },
                 other: Some((
-                    Place { file: first.name.to_owned(), line: 1 },
+                    SourceLine { file: first.name.to_owned(), line: 1 },
                     format!("{} bits", expected.bits()),
                 )),
             });
@@ -105,16 +107,16 @@ fn address_sizes(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
 }
 
 /// Constants of all modules beyond a program's limit; copies of weak ones count once.
-fn constants(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
+fn constants(modules: &[NamedModule<'_>], findings: &mut Vec<Finding>) {
     let mut total = 0u64;
     let mut weak: HashMap<&str, ()> = HashMap::new();
     for named in modules {
         for item in &named.module.items {
-            let What::Variable(variable) = &item.what else { continue };
+            let DeclarationKind::Variable(variable) = &item.what else { continue };
             if variable.space != StateSpace::Const || !item.defined {
                 continue;
             }
-            let shared = matches!(item.linkage, Linkage::Weak | Linkage::Common);
+            let shared = matches!(item.linkage, PtxLinkage::Weak | PtxLinkage::Common);
             if shared && weak.insert(&item.name, ()).is_some() {
                 continue;
             }
@@ -131,32 +133,32 @@ fn constants(modules: &[Named<'_>], findings: &mut Vec<Finding>) {
     }
 }
 
-fn place(named: &Named<'_>, item: &Item) -> Place {
-    Place { file: named.name.to_owned(), line: item.line }
+fn place(named: &NamedModule<'_>, item: &Declaration) -> SourceLine {
+    SourceLine { file: named.name.to_owned(), line: item.line }
 }
 
 /// A module and an item of it.
-type Site<'m> = (Named<'m>, &'m Item);
+type DeclarationSite<'m> = (NamedModule<'m>, &'m Declaration);
 
 /// The detail of a declaration: the others are compared with the most detailed one.
-fn rank(item: &Item) -> u32 {
+fn rank(item: &Declaration) -> u32 {
     match (item.defined, item.linkage) {
-        (true, Linkage::Visible) => 0,
-        (true, Linkage::Weak) => 1,
-        (true, Linkage::Common) => 2,
+        (true, PtxLinkage::Visible) => 0,
+        (true, PtxLinkage::Weak) => 1,
+        (true, PtxLinkage::Common) => 2,
         _ => 3,
     }
 }
 
-struct Program<'m> {
-    references: HashMap<&'m str, Site<'m>>,
+struct DeclaredProgram<'m> {
+    references: HashMap<&'m str, DeclarationSite<'m>>,
     findings: Vec<Finding>,
 }
 
-impl<'m> Program<'m> {
+impl<'m> DeclaredProgram<'m> {
     /// Names that other modules see.
-    fn find_references(&mut self, named: &Named<'m>) {
-        for item in named.module.items.iter().filter(|item| item.linkage != Linkage::Local) {
+    fn find_references(&mut self, named: &NamedModule<'m>) {
+        for item in named.module.items.iter().filter(|item| item.linkage != PtxLinkage::Local) {
             let site = self.references.entry(&item.name).or_insert((*named, item));
             if rank(item) < rank(site.1) {
                 *site = (*named, item);
@@ -164,10 +166,10 @@ impl<'m> Program<'m> {
         }
     }
 
-    fn compare(&mut self, named: &Named<'m>) {
+    fn compare(&mut self, named: &NamedModule<'m>) {
         // Local names: a definition and its declarations in the same module.
-        let mut locals: HashMap<&str, &'m Item> = HashMap::new();
-        for item in named.module.items.iter().filter(|item| item.linkage == Linkage::Local) {
+        let mut locals: HashMap<&str, &'m Declaration> = HashMap::new();
+        for item in named.module.items.iter().filter(|item| item.linkage == PtxLinkage::Local) {
             let best = locals.entry(&item.name).or_insert(item);
             if item.defined && !best.defined {
                 *best = item;
@@ -175,7 +177,7 @@ impl<'m> Program<'m> {
         }
         for item in &named.module.items {
             let reference = match item.linkage {
-                Linkage::Local => locals.get(item.name.as_str()).map(|item| (*named, *item)),
+                PtxLinkage::Local => locals.get(item.name.as_str()).map(|item| (*named, *item)),
                 _ => self.references.get(item.name.as_str()).copied(),
             };
             if let Some(reference) = reference.filter(|site| !std::ptr::eq(site.1, item)) {
@@ -185,9 +187,13 @@ impl<'m> Program<'m> {
     }
 
     /// Holds `site` against the best of its name.
-    fn pair(&mut self, (named, item): Site<'m>, (other_named, other): Site<'m>) {
+    fn pair(
+        &mut self,
+        (named, item): DeclarationSite<'m>,
+        (other_named, other): DeclarationSite<'m>,
+    ) {
         let mut faults = Vec::new();
-        let strong = |item: &Item| item.defined && item.linkage == Linkage::Visible;
+        let strong = |item: &Declaration| item.defined && item.linkage == PtxLinkage::Visible;
         if strong(item) && strong(other) {
             faults.push((Fault::Duplicate { name: item.name.clone() }, "defined".to_owned()));
         }
@@ -203,13 +209,15 @@ impl<'m> Program<'m> {
 }
 
 /// The differences of `item` from `other`, each with the text of the latter.
-fn disagreements(item: &Item, other: &Item, faults: &mut Vec<(Fault, String)>) {
+fn disagreements(item: &Declaration, other: &Declaration, faults: &mut Vec<(Fault, String)>) {
     let name = || item.name.clone();
     match (&item.what, &other.what) {
-        (What::Function(here), What::Function(there)) if here.entry == there.entry => {
+        (DeclarationKind::Function(here), DeclarationKind::Function(there))
+            if here.entry == there.entry =>
+        {
             functions(&item.name, here, there, faults);
         }
-        (What::Variable(here), What::Variable(there)) => {
+        (DeclarationKind::Variable(here), DeclarationKind::Variable(there)) => {
             if here.space == there.space {
                 variables(item, here, other, there, faults);
             } else {
@@ -218,8 +226,9 @@ fn disagreements(item: &Item, other: &Item, faults: &mut Vec<(Fault, String)>) {
             }
         }
         // The function behind an alias is not looked up; it is declared before.
-        (What::Alias(_), What::Function(_)) | (What::Function(_), What::Alias(_)) => {}
-        (What::Alias(_), What::Alias(_)) => {}
+        (DeclarationKind::Alias(_), DeclarationKind::Function(_))
+        | (DeclarationKind::Function(_), DeclarationKind::Alias(_)) => {}
+        (DeclarationKind::Alias(_), DeclarationKind::Alias(_)) => {}
         (here, there) => {
             let fault = Fault::Kind { name: name(), kind: kind(here) };
             faults.push((fault, kind(there).to_owned()));
@@ -227,16 +236,21 @@ fn disagreements(item: &Item, other: &Item, faults: &mut Vec<(Fault, String)>) {
     }
 }
 
-fn kind(what: &What) -> &'static str {
+fn kind(what: &DeclarationKind) -> &'static str {
     match what {
-        What::Function(function) if function.entry => "a kernel",
-        What::Function(_) => "a function",
-        What::Variable(_) => "a variable",
-        What::Alias(_) => "an alias",
+        DeclarationKind::Function(function) if function.entry => "a kernel",
+        DeclarationKind::Function(_) => "a function",
+        DeclarationKind::Variable(_) => "a variable",
+        DeclarationKind::Alias(_) => "an alias",
     }
 }
 
-fn functions(name: &str, here: &Function, there: &Function, faults: &mut Vec<(Fault, String)>) {
+fn functions(
+    name: &str,
+    here: &PtxFunction,
+    there: &PtxFunction,
+    faults: &mut Vec<(Fault, String)>,
+) {
     let lists = [
         (&here.results, &there.results, Position::Result as fn(usize) -> Position),
         (&here.parameters, &there.parameters, Position::Parameter as fn(usize) -> Position),
@@ -264,8 +278,8 @@ fn functions(name: &str, here: &Function, there: &Function, faults: &mut Vec<(Fa
 fn passed(
     name: &str,
     position: Position,
-    here: &Variable,
-    there: &Variable,
+    here: &PtxVariable,
+    there: &PtxVariable,
     faults: &mut Vec<(Fault, String)>,
 ) {
     let name = || name.to_owned();
@@ -281,12 +295,12 @@ fn passed(
 }
 
 /// True when both can be passed as each other.
-fn same_type(here: &Variable, there: &Variable) -> bool {
-    let is_array = |variable: &Variable| variable.extent != Extent::One;
+fn same_type(here: &PtxVariable, there: &PtxVariable) -> bool {
+    let is_array = |variable: &PtxVariable| variable.extent != ArrayExtent::One;
     if is_array(here) != is_array(there) {
         return false;
     }
-    let is_float = |variable: &Variable| match variable.ty.class() {
+    let is_float = |variable: &PtxVariable| match variable.ty.class() {
         Some(Class::Float) => Some(true),
         Some(Class::Signed | Class::Unsigned) => Some(false),
         Some(Class::Untyped) | None => None,
@@ -298,15 +312,15 @@ fn same_type(here: &Variable, there: &Variable) -> bool {
 }
 
 fn variables(
-    item: &Item,
-    here: &Variable,
-    other: &Item,
-    there: &Variable,
+    item: &Declaration,
+    here: &PtxVariable,
+    other: &Declaration,
+    there: &PtxVariable,
     faults: &mut Vec<(Fault, String)>,
 ) {
     let name = || item.name.clone();
     // Two tentative definitions are as large as the larger one.
-    let tentative = item.linkage == Linkage::Common || other.linkage == Linkage::Common;
+    let tentative = item.linkage == PtxLinkage::Common || other.linkage == PtxLinkage::Common;
     // Every module declares its own contents of dynamic shared memory.
     let dynamic = here.space == StateSpace::Shared && !item.defined && !other.defined;
     if dynamic {

@@ -23,7 +23,7 @@ pub struct Module {
     /// `.address_size`; if it is missing, 32 bits if the version is older than 2.3.
     pub address: Option<AddressSize>,
     /// In the order of the text.
-    pub items: Vec<Item>,
+    pub items: Vec<Declaration>,
     /// Text that was not understood.
     pub unread: Vec<Unread>,
 }
@@ -39,22 +39,22 @@ pub struct Unread {
 
 /// A name that a module declares or defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct Declaration {
     /// The name.
     pub name: String,
     /// Its line, counted from 1.
     pub line: u32,
     /// Its linkage.
-    pub linkage: Linkage,
+    pub linkage: PtxLinkage,
     /// False for a declaration.
     pub defined: bool,
     /// The function, variable or alias.
-    pub what: What,
+    pub what: DeclarationKind,
 }
 
 /// The modules that can see a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Linkage {
+pub enum PtxLinkage {
     /// This module only: no directive.
     Local,
     /// `.extern`: it is defined elsewhere.
@@ -69,29 +69,29 @@ pub enum Linkage {
 
 /// A function, variable or alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum DeclarationKind {
     /// `.func`, `.entry`
-    Function(Function),
+    Function(PtxFunction),
     /// A variable.
-    Variable(Variable),
+    Variable(PtxVariable),
     /// `.alias name, target`
     Alias(String),
 }
 
 /// The interface of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Function {
+pub struct PtxFunction {
     /// A kernel.
     pub entry: bool,
     /// Return values.
-    pub results: Vec<Variable>,
+    pub results: Vec<PtxVariable>,
     /// Parameters.
-    pub parameters: Vec<Variable>,
+    pub parameters: Vec<PtxVariable>,
 }
 
 /// A variable, parameter or return value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct PtxVariable {
     /// Its state space.
     pub space: StateSpace,
     /// The type of an element.
@@ -101,7 +101,7 @@ pub struct Variable {
     /// `.align`, bytes.
     pub align: Option<u64>,
     /// Its number of elements.
-    pub extent: Extent,
+    pub extent: ArrayExtent,
 }
 
 /// A type by its name.
@@ -115,7 +115,7 @@ pub enum Scalar {
 
 /// The number of elements of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum ArrayExtent {
     /// Not an array.
     One,
     /// This many.
@@ -178,13 +178,13 @@ impl Scalar {
     }
 }
 
-impl Variable {
+impl PtxVariable {
     /// Bytes; `None` where the number of elements is not known.
     pub fn size(&self) -> Option<u64> {
         let count = match self.extent {
-            Extent::One => 1,
-            Extent::Array(count) => count,
-            Extent::Unknown => return None,
+            ArrayExtent::One => 1,
+            ArrayExtent::Array(count) => count,
+            ArrayExtent::Unknown => return None,
         };
         self.element().checked_mul(count)
     }
@@ -200,7 +200,7 @@ impl Variable {
     }
 }
 
-impl fmt::Display for Variable {
+impl fmt::Display for PtxVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.space)?;
         if let Some(align) = self.align {
@@ -211,9 +211,9 @@ impl fmt::Display for Variable {
         }
         write!(f, " {}", self.ty.name())?;
         match self.extent {
-            Extent::One => Ok(()),
-            Extent::Array(count) => write!(f, "[{count}]"),
-            Extent::Unknown => f.write_str("[]"),
+            ArrayExtent::One => Ok(()),
+            ArrayExtent::Array(count) => write!(f, "[{count}]"),
+            ArrayExtent::Unknown => f.write_str("[]"),
         }
     }
 }

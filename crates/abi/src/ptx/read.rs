@@ -3,7 +3,10 @@
 //! In: tokens. Out: a module. Guaranteed: every step takes a token, and there is no recursion.
 
 use super::lex::{Token, Tokens};
-use super::{Extent, Function, Item, Linkage, Module, Scalar, Unread, Variable, What};
+use super::{
+    ArrayExtent, Declaration, DeclarationKind, Module, PtxFunction, PtxLinkage, PtxVariable,
+    Scalar, Unread,
+};
 use crate::space::StateSpace;
 use crate::types::AddressSize;
 
@@ -12,28 +15,28 @@ const MOST_UNREAD: usize = 20;
 
 /// Reads a module.
 pub(super) fn module(text: &str) -> Module {
-    let mut reader = Reader { tokens: Tokens::new(text), module: Module::default() };
+    let mut reader = PtxReader { tokens: Tokens::new(text), module: Module::default() };
     while let Some(token) = reader.tokens.next() {
         reader.statement(token);
     }
     reader.module
 }
 
-struct Reader<'t> {
+struct PtxReader<'t> {
     tokens: Tokens<'t>,
     module: Module,
 }
 
 /// It is no declaration; what stands there is told.
-struct No;
+struct NotADeclaration;
 
-impl<'t> Reader<'t> {
+impl<'t> PtxReader<'t> {
     /// One statement of the module, whose first token is `first`.
     fn statement(&mut self, first: Token<'t>) {
         let known = match first {
             Token::Mark(';') => Ok(()),
             Token::Directive(directive) => self.directive(directive),
-            _ => Err(No),
+            _ => Err(NotADeclaration),
         };
         if known.is_err() {
             self.unread(first);
@@ -52,11 +55,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn directive(&mut self, directive: &'t str) -> Result<(), No> {
+    fn directive(&mut self, directive: &'t str) -> Result<(), NotADeclaration> {
         match directive {
             ".version" => {
                 self.module.version = self.word().and_then(version);
-                self.module.version.map(drop).ok_or(No)
+                self.module.version.map(drop).ok_or(NotADeclaration)
             }
             ".target" => {
                 self.target();
@@ -64,7 +67,7 @@ impl<'t> Reader<'t> {
             }
             ".address_size" => {
                 self.module.address = self.number().and_then(AddressSize::of_bits);
-                self.module.address.map(drop).ok_or(No)
+                self.module.address.map(drop).ok_or(NotADeclaration)
             }
             ".file" => {
                 self.file();
@@ -119,55 +122,57 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn alias(&mut self) -> Result<(), No> {
-        let name = self.word().ok_or(No)?.to_owned();
+    fn alias(&mut self) -> Result<(), NotADeclaration> {
+        let name = self.word().ok_or(NotADeclaration)?.to_owned();
         let line = self.tokens.last_line;
         if !self.tokens.take(',') {
-            return Err(No);
+            return Err(NotADeclaration);
         }
-        let what = What::Alias(self.word().ok_or(No)?.to_owned());
+        let what = DeclarationKind::Alias(self.word().ok_or(NotADeclaration)?.to_owned());
         self.skip_to(';');
         // An alias is seen by whoever sees its declaration, which stands before it.
-        self.push(Item { name, line, linkage: Linkage::Local, defined: true, what });
+        self.push(Declaration { name, line, linkage: PtxLinkage::Local, defined: true, what });
         Ok(())
     }
 
-    fn push(&mut self, item: Item) {
+    fn push(&mut self, item: Declaration) {
         self.module.items.push(item);
     }
 
     /// A function or variables, behind their linkage.
-    fn declaration(&mut self, first: &'t str) -> Result<(), No> {
-        let mut linkage = Linkage::Local;
+    fn declaration(&mut self, first: &'t str) -> Result<(), NotADeclaration> {
+        let mut linkage = PtxLinkage::Local;
         let mut directive = first;
         loop {
             linkage = match directive {
-                ".extern" => Linkage::Extern,
-                ".visible" => Linkage::Visible,
-                ".weak" => Linkage::Weak,
-                ".common" => Linkage::Common,
+                ".extern" => PtxLinkage::Extern,
+                ".visible" => PtxLinkage::Visible,
+                ".weak" => PtxLinkage::Weak,
+                ".common" => PtxLinkage::Common,
                 ".entry" => return self.function(linkage, true),
                 ".func" => return self.function(linkage, false),
                 _ => {
-                    let space = StateSpace::by_name(directive).ok_or(No)?;
+                    let space = StateSpace::by_name(directive).ok_or(NotADeclaration)?;
                     return self.variables(linkage, space);
                 }
             };
-            let Some(Token::Directive(next)) = self.tokens.peek() else { return Err(No) };
+            let Some(Token::Directive(next)) = self.tokens.peek() else {
+                return Err(NotADeclaration);
+            };
             self.tokens.next();
             directive = next;
         }
     }
 
-    fn function(&mut self, linkage: Linkage, entry: bool) -> Result<(), No> {
+    fn function(&mut self, linkage: PtxLinkage, entry: bool) -> Result<(), NotADeclaration> {
         self.attributes();
         let results = if self.tokens.take('(') { self.parameters()? } else { Vec::new() };
-        let name = self.word().ok_or(No)?.to_owned();
+        let name = self.word().ok_or(NotADeclaration)?.to_owned();
         let line = self.tokens.last_line;
         let parameters = if self.tokens.take('(') { self.parameters()? } else { Vec::new() };
-        let what = What::Function(Function { entry, results, parameters });
+        let what = DeclarationKind::Function(PtxFunction { entry, results, parameters });
         let defined = self.body();
-        self.push(Item { name, line, linkage, defined, what });
+        self.push(Declaration { name, line, linkage, defined, what });
         Ok(())
     }
 
@@ -190,47 +195,55 @@ impl<'t> Reader<'t> {
     }
 
     /// Parameters up to the closing parenthesis.
-    fn parameters(&mut self) -> Result<Vec<Variable>, No> {
+    fn parameters(&mut self) -> Result<Vec<PtxVariable>, NotADeclaration> {
         let mut all = Vec::new();
         loop {
             if self.tokens.take(')') {
                 return Ok(all);
             }
-            let Some(Token::Directive(directive)) = self.tokens.next() else { return Err(No) };
-            let space = StateSpace::by_name(directive).ok_or(No)?;
+            let Some(Token::Directive(directive)) = self.tokens.next() else {
+                return Err(NotADeclaration);
+            };
+            let space = StateSpace::by_name(directive).ok_or(NotADeclaration)?;
             let kind = self.kind(space)?;
             // A parameter of an indirect call's prototype needs no name.
             self.word();
             let extent = self.extent();
-            all.push(Variable { extent, ..kind });
+            all.push(PtxVariable { extent, ..kind });
             self.tokens.take(',');
         }
     }
 
     /// Variables up to the semicolon.
-    fn variables(&mut self, linkage: Linkage, space: StateSpace) -> Result<(), No> {
+    fn variables(&mut self, linkage: PtxLinkage, space: StateSpace) -> Result<(), NotADeclaration> {
         let kind = self.kind(space)?;
         loop {
-            let name = self.word().ok_or(No)?.to_owned();
+            let name = self.word().ok_or(NotADeclaration)?.to_owned();
             let line = self.tokens.last_line;
             let extent = self.extent();
             if self.tokens.take('<') {
                 // `.reg .b32 %r<5>`
                 self.skip_to('>');
             }
-            let what = What::Variable(Variable { extent, ..kind.clone() });
-            self.push(Item { name, line, linkage, defined: linkage != Linkage::Extern, what });
+            let what = DeclarationKind::Variable(PtxVariable { extent, ..kind.clone() });
+            self.push(Declaration {
+                name,
+                line,
+                linkage,
+                defined: linkage != PtxLinkage::Extern,
+                what,
+            });
             if self.tokens.take('=') {
                 self.skip_value();
             }
             if !self.tokens.take(',') {
-                return if self.tokens.take(';') { Ok(()) } else { Err(No) };
+                return if self.tokens.take(';') { Ok(()) } else { Err(NotADeclaration) };
             }
         }
     }
 
     /// Type, vector and alignment, in any order.
-    fn kind(&mut self, space: StateSpace) -> Result<Variable, No> {
+    fn kind(&mut self, space: StateSpace) -> Result<PtxVariable, NotADeclaration> {
         let (mut ty, mut vector, mut align) = (None, 1, None);
         // `.const[2]`
         self.bracket();
@@ -239,17 +252,17 @@ impl<'t> Reader<'t> {
             let Some(Token::Directive(directive)) = self.tokens.peek() else { break };
             self.tokens.next();
             match directive {
-                ".align" => align = Some(self.number().ok_or(No)?),
+                ".align" => align = Some(self.number().ok_or(NotADeclaration)?),
                 ".v2" => vector = 2,
                 ".v4" => vector = 4,
                 ".v8" => vector = 8,
                 // What the pointer points to.
                 ".ptr" => self.pointee(),
-                name => ty = Some(Scalar::by_name(name).ok_or(No)?),
+                name => ty = Some(Scalar::by_name(name).ok_or(NotADeclaration)?),
             }
         }
-        let ty = ty.ok_or(No)?;
-        Ok(Variable { space, ty, vector, align, extent: Extent::One })
+        let ty = ty.ok_or(NotADeclaration)?;
+        Ok(PtxVariable { space, ty, vector, align, extent: ArrayExtent::One })
     }
 
     /// `.ptr .global .align 16`
@@ -287,15 +300,15 @@ impl<'t> Reader<'t> {
     }
 
     /// `[2][3]`
-    fn extent(&mut self) -> Extent {
-        let mut extent = Extent::One;
+    fn extent(&mut self) -> ArrayExtent {
+        let mut extent = ArrayExtent::One;
         while let Some(count) = self.bracket() {
             extent = match (extent, count) {
-                (Extent::One, Some(count)) => Extent::Array(count),
-                (Extent::Array(before), Some(count)) => {
-                    before.checked_mul(count).map_or(Extent::Unknown, Extent::Array)
+                (ArrayExtent::One, Some(count)) => ArrayExtent::Array(count),
+                (ArrayExtent::Array(before), Some(count)) => {
+                    before.checked_mul(count).map_or(ArrayExtent::Unknown, ArrayExtent::Array)
                 }
-                _ => Extent::Unknown,
+                _ => ArrayExtent::Unknown,
             };
         }
         extent
@@ -402,13 +415,16 @@ mod tests {
         module
     }
 
-    fn interface(item: &Item) -> String {
-        let list =
-            |all: &[Variable]| all.iter().map(Variable::to_string).collect::<Vec<_>>().join(", ");
+    fn interface(item: &Declaration) -> String {
+        let list = |all: &[PtxVariable]| {
+            all.iter().map(PtxVariable::to_string).collect::<Vec<_>>().join(", ")
+        };
         match &item.what {
-            What::Function(f) => format!("({}) ({})", list(&f.results), list(&f.parameters)),
-            What::Variable(variable) => variable.to_string(),
-            What::Alias(target) => target.clone(),
+            DeclarationKind::Function(f) => {
+                format!("({}) ({})", list(&f.results), list(&f.parameters))
+            }
+            DeclarationKind::Variable(variable) => variable.to_string(),
+            DeclarationKind::Alias(target) => target.clone(),
         }
     }
 
@@ -449,9 +465,9 @@ mod tests {
                 ("a", 21, true, "w"),
             ]
         );
-        assert_eq!(module.items[0].linkage, Linkage::Extern);
-        assert_eq!(module.items[5].linkage, Linkage::Local);
-        let What::Variable(m) = &module.items[5].what else { panic!() };
+        assert_eq!(module.items[0].linkage, PtxLinkage::Extern);
+        assert_eq!(module.items[5].linkage, PtxLinkage::Local);
+        let DeclarationKind::Variable(m) = &module.items[5].what else { panic!() };
         assert_eq!((m.size(), m.alignment()), (Some(48), 8));
     }
 

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use super::{
-    AttributeValue, BuildError, Builder, Code, Contents, Debug, Linkage, Mercury, Relocation,
-    Space, Symbol, SymbolId, Variable, What,
+    AttributeValue, BuildError, Builder, BuilderSymbol, Code, DebugSection, Linkage, Mercury,
+    Relocation, Space, SymbolContent, SymbolId, Variable, VariableContents,
 };
 use crate::arch::Flavour;
 use crate::cubin::{MAX_ALIGN, MAX_SIZE};
@@ -23,24 +23,24 @@ pub(super) fn check(builder: &Builder) -> Result<(), BuildError> {
             return Err(BuildError::Name(name()));
         }
         // Local functions name sections too.
-        let is_function = matches!(symbol.what, What::Function { .. });
+        let is_function = matches!(symbol.what, SymbolContent::Function { .. });
         if (symbol.linkage != Linkage::Local || is_function) && !names.insert(&symbol.name) {
             return Err(BuildError::Twice(name()));
         }
         match &symbol.what {
-            What::Function { code: None, .. } if symbol.linkage == Linkage::Local => {
+            SymbolContent::Function { code: None, .. } if symbol.linkage == Linkage::Local => {
                 return Err(BuildError::Undefined(name()));
             }
-            What::Function { code: None, .. } | What::Reference(_) => {}
-            What::Function { code: Some(code), .. } => check_code(builder, symbol, code)?,
-            What::Variable(variable) => check_variable(builder, symbol, variable)?,
-            What::Debug(debug) => check_debug(builder, symbol, debug)?,
+            SymbolContent::Function { code: None, .. } | SymbolContent::Reference(_) => {}
+            SymbolContent::Function { code: Some(code), .. } => check_code(builder, symbol, code)?,
+            SymbolContent::Variable(variable) => check_variable(builder, symbol, variable)?,
+            SymbolContent::Debug(debug) => check_debug(builder, symbol, debug)?,
         }
     }
     Ok(())
 }
 
-fn check_code(builder: &Builder, symbol: &Symbol, code: &Code) -> Result<(), BuildError> {
+fn check_code(builder: &Builder, symbol: &BuilderSymbol, code: &Code) -> Result<(), BuildError> {
     let name = || symbol.name.clone();
     let size = code.bytes.len();
     if size == 0 || !size.is_multiple_of(16) {
@@ -55,7 +55,10 @@ fn check_code(builder: &Builder, symbol: &Symbol, code: &Code) -> Result<(), Bui
         _ => return Err(BuildError::Mercury(name())),
     }
     let is_function = |id: &SymbolId| {
-        matches!(builder.symbols.get(id.0), Some(Symbol { what: What::Function { .. }, .. }))
+        matches!(
+            builder.symbols.get(id.0),
+            Some(BuilderSymbol { what: SymbolContent::Function { .. }, .. })
+        )
     };
     if !code.calls.iter().all(is_function) {
         return Err(BuildError::Symbol(name()));
@@ -73,12 +76,19 @@ fn check_code(builder: &Builder, symbol: &Symbol, code: &Code) -> Result<(), Bui
 }
 
 /// Offsets in Mercury code count before compression.
-fn check_mercury(builder: &Builder, symbol: &Symbol, mercury: &Mercury) -> Result<(), BuildError> {
+fn check_mercury(
+    builder: &Builder,
+    symbol: &BuilderSymbol,
+    mercury: &Mercury,
+) -> Result<(), BuildError> {
     check_relocations(builder, &symbol.name, &mercury.relocations, u64::MAX)?;
     check_attributes(symbol, &mercury.attributes)
 }
 
-fn check_attributes(symbol: &Symbol, attributes: &[super::Attribute]) -> Result<(), BuildError> {
+fn check_attributes(
+    symbol: &BuilderSymbol,
+    attributes: &[super::Attribute],
+) -> Result<(), BuildError> {
     for attribute in attributes {
         if let AttributeValue::Words(words) = &attribute.value
             && words.len() * 4 > usize::from(u16::MAX)
@@ -92,7 +102,7 @@ fn check_attributes(symbol: &Symbol, attributes: &[super::Attribute]) -> Result<
 
 fn check_variable(
     builder: &Builder,
-    symbol: &Symbol,
+    symbol: &BuilderSymbol,
     variable: &Variable,
 ) -> Result<(), BuildError> {
     let name = || symbol.name.clone();
@@ -103,17 +113,19 @@ fn check_variable(
     }
     let defines = |id: SymbolId| {
         let symbol = builder.symbols.get(id.0);
-        symbol.is_some_and(|one| matches!(&one.what, What::Function { code: Some(_), .. }))
+        symbol.is_some_and(|one| matches!(&one.what, SymbolContent::Function { code: Some(_), .. }))
     };
     if variable.owner.is_some_and(|owner| !defines(owner)) {
         return Err(BuildError::Symbol(name()));
     }
     let size = match (&variable.contents, variable.space) {
-        (Contents::Bytes(_), Space::Shared) => return Err(BuildError::Shared(name())),
-        (Contents::None(_) | Contents::Common(_), _) if symbol.linkage == Linkage::Local => {
+        (VariableContents::Bytes(_), Space::Shared) => return Err(BuildError::Shared(name())),
+        (VariableContents::None(_) | VariableContents::Common(_), _)
+            if symbol.linkage == Linkage::Local =>
+        {
             return Err(BuildError::Undefined(name()));
         }
-        (Contents::Bytes(bytes), _) => bytes.len() as u64,
+        (VariableContents::Bytes(bytes), _) => bytes.len() as u64,
         _ => 0,
     };
     // Only literals are written twice.
@@ -125,7 +137,11 @@ fn check_variable(
     check_relocations(builder, &symbol.name, &variable.twins, size)
 }
 
-fn check_debug(builder: &Builder, symbol: &Symbol, debug: &Debug) -> Result<(), BuildError> {
+fn check_debug(
+    builder: &Builder,
+    symbol: &BuilderSymbol,
+    debug: &DebugSection,
+) -> Result<(), BuildError> {
     if debug.mercury.is_some() != (builder.arch.flavour == Flavour::Mercury) {
         return Err(BuildError::Mercury(symbol.name.clone()));
     }
@@ -134,7 +150,7 @@ fn check_debug(builder: &Builder, symbol: &Symbol, debug: &Debug) -> Result<(), 
     check_relocations(builder, &symbol.name, &debug.relocations, debug.bytes.len() as u64)
 }
 
-fn check_align(symbol: &Symbol, align: u64) -> Result<(), BuildError> {
+fn check_align(symbol: &BuilderSymbol, align: u64) -> Result<(), BuildError> {
     match align.is_power_of_two() && align <= MAX_ALIGN {
         true => Ok(()),
         false => Err(BuildError::Align { name: symbol.name.clone(), align }),

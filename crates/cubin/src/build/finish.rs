@@ -1,11 +1,16 @@
 //! From functions and variables to sections and symbols.
 //!
-//! In: a [`Builder`]. Out: an [`Object`], or an error. Guaranteed: sections stand in the order in
-//! which ptxas writes them: debug information, notes, attributes, call graph, relocations,
+//! In: a [`Builder`]. Out: an [`ObjectBuilder`], or an error. Guaranteed: sections stand in the
+//! order in which ptxas writes them: debug information, notes, attributes, call graph, relocations,
 //! constants, code, shared memory, banks of kernels, variables; then the same for Mercury.
 
-use super::object::{Contents as Data, Info, Link, Object, Section, SectionRef, SymbolRef};
-use super::{BuildError, Builder, Code, Contents, Debug, Space, Symbol, Variable, What, check};
+use super::object::{
+    Info, ObjectBuilder, ObjectSection, SectionContent, SectionLink, SectionRef, SymbolRef,
+};
+use super::{
+    BuildError, Builder, BuilderSymbol, Code, DebugSection, Space, SymbolContent, Variable,
+    VariableContents, check,
+};
 use crate::arch::{Arch, Flavour, Variant};
 use crate::elf::{shf, sht};
 use crate::note::{CuInfo, TYPE_TKINFO, write_record};
@@ -27,7 +32,7 @@ fn parameter_base(arch: &Arch) -> u32 {
     }
 }
 
-pub(super) fn object(builder: &Builder) -> Result<Object, BuildError> {
+pub(super) fn object(builder: &Builder) -> Result<ObjectBuilder, BuildError> {
     if let Some(error) = &builder.error {
         return Err(error.clone());
     }
@@ -35,7 +40,7 @@ pub(super) fn object(builder: &Builder) -> Result<Object, BuildError> {
     let mut file = FileParts {
         base: parameter_base(builder.arch),
         builder,
-        object: Object::new(builder.arch),
+        object: ObjectBuilder::new(builder.arch),
         places: vec![SymbolPlace::default(); builder.symbols.len()],
     };
     let mut fixed = file.sections();
@@ -73,7 +78,7 @@ pub(super) struct SymbolPlace {
 
 /// Sections that are there once.
 #[derive(Debug, Default)]
-pub(super) struct Fixed {
+pub(super) struct SingleSections {
     pub(super) notes: [Option<SectionRef>; 2],
     pub(super) attributes: HalfPair,
     pub(super) graph: Option<SectionRef>,
@@ -88,7 +93,7 @@ pub(super) struct Fixed {
 
 pub(super) struct FileParts<'b> {
     pub(super) builder: &'b Builder,
-    pub(super) object: Object,
+    pub(super) object: ObjectBuilder,
     pub(super) places: Vec<SymbolPlace>,
     /// Offset of the first parameter in bank 0.
     pub(super) base: u32,
@@ -99,25 +104,26 @@ pub(super) fn plain(
     sh_type: u32,
     flags: u64,
     align: u64,
-    data: Data,
-) -> Section {
-    Section::new(name, sh_type, data).flags(flags).align(align)
+    data: SectionContent,
+) -> ObjectSection {
+    ObjectSection::new(name, sh_type, data).flags(flags).align(align)
 }
 
 /// A section of records, empty so far.
-pub(super) fn records(name: String, sh_type: u32) -> Section {
+pub(super) fn records(name: String, sh_type: u32) -> ObjectSection {
     let mercury = if sh_type == sht::MERCURY_RELA { shf::MERCURY } else { 0 };
-    let section = plain(name, sh_type, shf::INFO_LINK | mercury, 8, Data::Relocations(Vec::new()));
-    section.link(Link::Symbols)
+    let section =
+        plain(name, sh_type, shf::INFO_LINK | mercury, 8, SectionContent::Relocations(Vec::new()));
+    section.link(SectionLink::Symbols)
 }
 
 impl<'b> FileParts<'b> {
     pub(super) fn functions(
         &self,
-    ) -> impl Iterator<Item = (usize, &'b Symbol, &'b Code)> + use<'b> {
+    ) -> impl Iterator<Item = (usize, &'b BuilderSymbol, &'b Code)> + use<'b> {
         let symbols = self.builder.symbols.iter().enumerate();
         symbols.filter_map(|(at, symbol)| match &symbol.what {
-            What::Function { code: Some(code), .. } => Some((at, symbol, &**code)),
+            SymbolContent::Function { code: Some(code), .. } => Some((at, symbol, &**code)),
             _ => None,
         })
     }
@@ -129,17 +135,19 @@ impl<'b> FileParts<'b> {
     ) -> impl Iterator<Item = (usize, &'b Variable)> + use<'b> {
         let symbols = self.builder.symbols.iter().enumerate();
         symbols.filter_map(move |(at, symbol)| match &symbol.what {
-            What::Variable(variable) if variable.owner.map(|id| id.0) == owner => {
+            SymbolContent::Variable(variable) if variable.owner.map(|id| id.0) == owner => {
                 Some((at, &**variable))
             }
             _ => None,
         })
     }
 
-    pub(super) fn debug(&self) -> impl Iterator<Item = (usize, &'b Symbol, &'b Debug)> + use<'b> {
+    pub(super) fn debug(
+        &self,
+    ) -> impl Iterator<Item = (usize, &'b BuilderSymbol, &'b DebugSection)> + use<'b> {
         let symbols = self.builder.symbols.iter().enumerate();
         symbols.filter_map(|(at, symbol)| match &symbol.what {
-            What::Debug(debug) => Some((at, symbol, &**debug)),
+            SymbolContent::Debug(debug) => Some((at, symbol, &**debug)),
             _ => None,
         })
     }
@@ -150,26 +158,28 @@ impl<'b> FileParts<'b> {
     }
 
     /// Makes all sections of machine code's half, the contents of code and variables included.
-    fn sections(&mut self) -> Fixed {
-        let mut fixed = Fixed::default();
+    fn sections(&mut self) -> SingleSections {
+        let mut fixed = SingleSections::default();
         for (at, symbol, debug) in self.debug() {
-            let bytes = Data::Bytes(debug.bytes.clone());
+            let bytes = SectionContent::Bytes(debug.bytes.clone());
             let section = plain(symbol.name.as_str(), sht::PROGBITS, 0, 1, bytes);
             self.place(at).section.0 = Some(self.object.section(section));
         }
         self.notes(&mut fixed);
         for (at, symbol, _) in self.functions() {
-            let data = Data::Attributes(Vec::new());
+            let data = SectionContent::Attributes(Vec::new());
             let name = format!(".nv.info.{}", symbol.name);
             let section = plain(name, sht::CUDA_INFO, shf::INFO_LINK, 4, data);
-            let section = self.object.section(section.link(Link::Symbols));
+            let section = self.object.section(section.link(SectionLink::Symbols));
             self.place(at).attributes.0 = Some(section);
         }
-        let graph = Data::CallGraph(Vec::new());
-        let graph = plain(".nv.callgraph", sht::CUDA_CALLGRAPH, 0, 4, graph).link(Link::Symbols);
+        let graph = SectionContent::CallGraph(Vec::new());
+        let graph =
+            plain(".nv.callgraph", sht::CUDA_CALLGRAPH, 0, 4, graph).link(SectionLink::Symbols);
         fixed.graph = Some(self.object.section(graph));
-        let known = Data::Prototypes(Vec::new());
-        let known = plain(".nv.prototype", sht::CUDA_PROTOTYPE, 0, 4, known).link(Link::Symbols);
+        let known = SectionContent::Prototypes(Vec::new());
+        let known =
+            plain(".nv.prototype", sht::CUDA_PROTOTYPE, 0, 4, known).link(SectionLink::Symbols);
         fixed.prototypes = Some(self.object.section(known));
         self.relocation_sections(&mut fixed);
         fixed.constants.0 = self.bank(Space::Constant, true, None);
@@ -179,7 +189,7 @@ impl<'b> FileParts<'b> {
             let Some(kernel) = &code.kernel else { continue };
             let (_, size) = check::parameters(&kernel.parameters, self.base);
             let name = format!(".nv.constant0.{}", symbol.name);
-            let data = Data::Bytes(vec![0; (u64::from(self.base) + size) as usize]);
+            let data = SectionContent::Bytes(vec![0; (u64::from(self.base) + size) as usize]);
             let section = plain(name, sht::CUDA_CONSTANT0, shf::ALLOC | shf::INFO_LINK, 4, data);
             let section = section.info(about(self.place(at).section.0));
             self.place(at).bank = Some(self.object.section(section));
@@ -196,28 +206,30 @@ impl<'b> FileParts<'b> {
             self.place(at).literals.0 = literals;
             let name = format!(".text.{}", symbol.name);
             let flags = shf::ALLOC | shf::EXECINSTR;
-            let data = Data::Bytes(code.bytes.clone());
-            let section = plain(name, sht::PROGBITS, flags, 128, data).link(Link::Symbols);
+            let data = SectionContent::Bytes(code.bytes.clone());
+            let section = plain(name, sht::PROGBITS, flags, 128, data).link(SectionLink::Symbols);
             let section = self.object.section(section);
             let place = self.place(at);
             (place.section.0, place.size) = (Some(section), code.bytes.len() as u64);
         }
     }
 
-    fn notes(&mut self, fixed: &mut Fixed) {
+    fn notes(&mut self, fixed: &mut SingleSections) {
         let arch = self.builder.arch;
         let mut tools = Vec::new();
         write_record(&mut tools, TYPE_TKINFO, &self.builder.tool.descriptor(), 0);
-        let tools = plain(".note.nv.tkinfo", sht::NOTE, shf::NOTE_TKINFO, 4, Data::Bytes(tools));
+        let tools =
+            plain(".note.nv.tkinfo", sht::NOTE, shf::NOTE_TKINFO, 4, SectionContent::Bytes(tools));
         let tools = self.object.section(tools);
         let mut driver = Vec::new();
         let info = CuInfo { version: 2, virtual_sm: arch.sm as u16, toolkit: TOOLKIT };
         info.write(&mut driver);
-        let driver = plain(".note.nv.cuinfo", sht::NOTE, shf::NOTE_CUINFO, 4, Data::Bytes(driver));
-        let driver = self.object.section(driver.link(Link::Section(tools)));
+        let driver =
+            plain(".note.nv.cuinfo", sht::NOTE, shf::NOTE_CUINFO, 4, SectionContent::Bytes(driver));
+        let driver = self.object.section(driver.link(SectionLink::Section(tools)));
         fixed.notes = [Some(tools), Some(driver)];
-        let own = plain(".nv.info", sht::CUDA_INFO, 0, 4, Data::Attributes(Vec::new()));
-        fixed.attributes.0 = Some(self.object.section(own.link(Link::Symbols)));
+        let own = plain(".nv.info", sht::CUDA_INFO, 0, 4, SectionContent::Attributes(Vec::new()));
+        fixed.attributes.0 = Some(self.object.section(own.link(SectionLink::Symbols)));
         if !arch.has_compat {
             return;
         }
@@ -228,7 +240,7 @@ impl<'b> FileParts<'b> {
             }
             records.to_vec()
         });
-        let compat = plain(".nv.compat", sht::CUDA_COMPAT, 0, 4, Data::Bytes(compat));
+        let compat = plain(".nv.compat", sht::CUDA_COMPAT, 0, 4, SectionContent::Bytes(compat));
         let compat = self.object.section(compat);
         if let Some(driver) = self.object.section_mut(driver) {
             driver.flags |= shf::INFO_LINK;
@@ -236,7 +248,7 @@ impl<'b> FileParts<'b> {
         }
     }
 
-    fn relocation_sections(&mut self, fixed: &mut Fixed) {
+    fn relocation_sections(&mut self, fixed: &mut SingleSections) {
         for (at, symbol, code) in self.functions() {
             if !code.relocations.is_empty() {
                 let section = records(format!(".rela.text.{}", symbol.name), sht::RELA);
@@ -268,7 +280,11 @@ impl<'b> FileParts<'b> {
     }
 
     /// Sets `sh_info` of the relocation sections and attributes of one half.
-    pub(super) fn point(&mut self, fixed: &Fixed, half: fn(HalfPair) -> Option<SectionRef>) {
+    pub(super) fn point(
+        &mut self,
+        fixed: &SingleSections,
+        half: fn(HalfPair) -> Option<SectionRef>,
+    ) {
         let mut pairs = vec![
             (fixed.init_relocations, fixed.init),
             (fixed.constant_relocations, fixed.constants),
@@ -294,11 +310,11 @@ impl<'b> FileParts<'b> {
         for (at, variable) in self.variables(owner).filter(|(_, one)| one.space == space) {
             // Constants are always in the file.
             let bytes = match &variable.contents {
-                Contents::Bytes(bytes) if in_file => bytes.clone(),
-                Contents::Zero(size) if in_file && space == Space::Constant => {
+                VariableContents::Bytes(bytes) if in_file => bytes.clone(),
+                VariableContents::Zero(size) if in_file && space == Space::Constant => {
                     vec![0; *size as usize]
                 }
-                Contents::Zero(_) if !in_file && space == Space::Global => Vec::new(),
+                VariableContents::Zero(_) if !in_file && space == Space::Global => Vec::new(),
                 _ => continue,
             };
             let size = variable.contents.size();
@@ -328,7 +344,7 @@ impl<'b> FileParts<'b> {
             }
             (_, false, _) => (".nv.global".to_owned(), sht::CUDA_GLOBAL, shf::WRITE | shf::ALLOC),
         };
-        let data = if in_file { Data::Bytes(data) } else { Data::Nothing(end) };
+        let data = if in_file { SectionContent::Bytes(data) } else { SectionContent::Nothing(end) };
         let section = self.object.section(plain(name, sh_type, flags, align, data));
         for (at, value, size) in members {
             let place = self.place(at);
@@ -342,7 +358,7 @@ impl<'b> FileParts<'b> {
         let (mut size, mut align) = (0u64, 1);
         let mut members = Vec::new();
         for (at, variable) in self.variables(None).filter(|(_, one)| one.space == Space::Shared) {
-            if let Contents::Zero(own) = variable.contents {
+            if let VariableContents::Zero(own) = variable.contents {
                 size = size.next_multiple_of(variable.align) + own;
                 align = variable.align.max(align);
                 members.push((at, variable.align, own));
@@ -352,8 +368,13 @@ impl<'b> FileParts<'b> {
             return None;
         }
         let flags = shf::WRITE | shf::ALLOC;
-        let section =
-            plain(".nv_debug.shared", sht::CUDA_SHARED, flags, align, Data::Nothing(size));
+        let section = plain(
+            ".nv_debug.shared",
+            sht::CUDA_SHARED,
+            flags,
+            align,
+            SectionContent::Nothing(size),
+        );
         let section = self.object.section(section);
         for (at, value, size) in members {
             let place = self.place(at);

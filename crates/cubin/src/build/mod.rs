@@ -7,9 +7,9 @@
 //! code.
 //!
 //! [`Builder`] knows functions and variables and makes what has to be around them. Below it is
-//! [`object::Object`], sections and symbols of any kind that name each other: [`Builder::object`]
-//! gives it, for what a builder has no part for, and [`object::Object::parse`] takes compiled
-//! objects apart.
+//! [`object::ObjectBuilder`], sections and symbols of any kind that name each other:
+//! [`Builder::object`] gives it, for what a builder has no part for, and
+//! [`object::ObjectBuilder::parse`] takes compiled objects apart.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
@@ -82,7 +82,7 @@ pub struct Variable {
     managed: bool,
     /// The function whose literal it is.
     owner: Option<SymbolId>,
-    contents: Contents,
+    contents: VariableContents,
     /// The initial value in Mercury, if it differs.
     mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
@@ -91,7 +91,7 @@ pub struct Variable {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Contents {
+enum VariableContents {
     Bytes(Vec<u8>),
     Zero(u64),
     /// Tentative: the linker makes one variable of all of the name, with the largest size.
@@ -102,7 +102,7 @@ enum Contents {
 
 /// The kind of a legacy reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reference {
+pub enum LegacyReference {
     /// `.texref`.
     Texture,
     /// `.samplerref`.
@@ -114,26 +114,26 @@ pub enum Reference {
 impl Variable {
     /// A variable with initial values.
     pub fn initialised(name: impl Into<String>, space: Space, bytes: impl Into<Vec<u8>>) -> Self {
-        Variable::new(name.into(), space, Contents::Bytes(bytes.into()))
+        Variable::new(name.into(), space, VariableContents::Bytes(bytes.into()))
     }
 
     /// A variable of `size` bytes. They are zero at the start, in shared memory undefined.
     pub fn zero(name: impl Into<String>, space: Space, size: u64) -> Self {
-        Variable::new(name.into(), space, Contents::Zero(size))
+        Variable::new(name.into(), space, VariableContents::Zero(size))
     }
 
     /// A variable of `size` bytes in global memory that other objects may define, too: the linker
     /// makes one of them, with the largest size.
     pub fn common(name: impl Into<String>, size: u64) -> Self {
-        Variable::new(name.into(), Space::Global, Contents::Common(size))
+        Variable::new(name.into(), Space::Global, VariableContents::Common(size))
     }
 
     /// A variable that another object defines; size 0 if the size is not known.
     pub fn external(name: impl Into<String>, space: Space, size: u64) -> Self {
-        Variable::new(name.into(), space, Contents::None(size))
+        Variable::new(name.into(), space, VariableContents::None(size))
     }
 
-    fn new(name: String, space: Space, contents: Contents) -> Self {
+    fn new(name: String, space: Space, contents: VariableContents) -> Self {
         let (linkage, relocations, twins) = (Linkage::Global, Vec::new(), Vec::new());
         let (align, managed, owner) = (4, false, None);
         let mercury = None;
@@ -160,7 +160,7 @@ impl Variable {
     /// A literal or jump table of a function, in constant bank 2, which only its code uses;
     /// compilers call it `function.const_opt.number.size`.
     pub fn literal(name: impl Into<String>, of: SymbolId, bytes: impl Into<Vec<u8>>) -> Self {
-        let contents = Contents::Bytes(bytes.into());
+        let contents = VariableContents::Bytes(bytes.into());
         let variable = Variable::new(name.into(), Space::Constant, contents);
         Variable { owner: Some(of), linkage: Linkage::Local, ..variable }
     }
@@ -398,27 +398,27 @@ pub enum BuildError {
 
 /// A symbol and its definition.
 #[derive(Debug, Clone)]
-struct Symbol {
+struct BuilderSymbol {
     name: String,
     linkage: Linkage,
-    what: What,
+    what: SymbolContent,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum SymbolContent {
     Function {
         code: Option<Box<Code>>,
         /// Its prototype, and whether its address is taken.
         prototype: Option<(String, bool)>,
     },
     Variable(Box<Variable>),
-    Reference(Reference),
-    Debug(Box<Debug>),
+    Reference(LegacyReference),
+    Debug(Box<DebugSection>),
 }
 
 /// A section with debug information.
 #[derive(Debug, Clone)]
-struct Debug {
+struct DebugSection {
     bytes: Vec<u8>,
     mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
@@ -429,7 +429,7 @@ struct Debug {
 #[derive(Debug, Clone)]
 pub struct Builder {
     arch: &'static Arch,
-    symbols: Vec<Symbol>,
+    symbols: Vec<BuilderSymbol>,
     tool: ToolRecord,
     compat: Option<Vec<u8>>,
     /// The first error.
@@ -460,7 +460,7 @@ impl Builder {
 
     /// A function, which is another object's until [`Builder::define`] gives its code.
     pub fn function(&mut self, name: impl Into<String>, linkage: Linkage) -> SymbolId {
-        self.symbol(name.into(), linkage, What::Function { code: None, prototype: None })
+        self.symbol(name.into(), linkage, SymbolContent::Function { code: None, prototype: None })
     }
 
     /// The prototype of a function (`#ii`), by which linkers find disagreements between objects;
@@ -473,7 +473,7 @@ impl Builder {
         address_taken: bool,
     ) -> &mut Self {
         match self.symbols.get_mut(function.0).map(|symbol| &mut symbol.what) {
-            Some(What::Function { prototype, .. }) => {
+            Some(SymbolContent::Function { prototype, .. }) => {
                 *prototype = Some((text.into(), address_taken))
             }
             _ => self.fail(BuildError::Symbol("prototype".to_owned())),
@@ -484,9 +484,9 @@ impl Builder {
     /// The code of a function.
     pub fn define(&mut self, function: SymbolId, code: Code) -> &mut Self {
         let error = match self.symbols.get_mut(function.0) {
-            Some(Symbol { name, what: What::Function { code: place, .. }, .. }) => {
-                place.replace(Box::new(code)).map(|_| BuildError::Twice(name.clone()))
-            }
+            Some(BuilderSymbol {
+                name, what: SymbolContent::Function { code: place, .. }, ..
+            }) => place.replace(Box::new(code)).map(|_| BuildError::Twice(name.clone())),
             Some(symbol) => Some(BuildError::Symbol(symbol.name.clone())),
             None => Some(BuildError::Symbol("define".to_owned())),
         };
@@ -497,12 +497,12 @@ impl Builder {
     /// A variable.
     pub fn variable(&mut self, variable: Variable) -> SymbolId {
         let (name, linkage) = (variable.name.clone(), variable.linkage);
-        self.symbol(name, linkage, What::Variable(Box::new(variable)))
+        self.symbol(name, linkage, SymbolContent::Variable(Box::new(variable)))
     }
 
     /// A legacy texture, sampler or surface reference; all objects see the same by its name.
-    pub fn reference(&mut self, name: impl Into<String>, to: Reference) -> SymbolId {
-        self.symbol(name.into(), Linkage::Global, What::Reference(to))
+    pub fn reference(&mut self, name: impl Into<String>, to: LegacyReference) -> SymbolId {
+        self.symbol(name.into(), Linkage::Global, SymbolContent::Reference(to))
     }
 
     /// Adds a section with debug information, such as `.debug_frame`. Mercury has its own bytes
@@ -515,8 +515,8 @@ impl Builder {
         mercury: Option<Vec<u8>>,
     ) -> SymbolId {
         let (relocations, twins) = (Vec::new(), Vec::new());
-        let debug = Debug { bytes: bytes.into(), mercury, relocations, twins };
-        self.symbol(name.into(), Linkage::Local, What::Debug(Box::new(debug)))
+        let debug = DebugSection { bytes: bytes.into(), mercury, relocations, twins };
+        self.symbol(name.into(), Linkage::Local, SymbolContent::Debug(Box::new(debug)))
     }
 
     /// Adds an address to the initial value of a variable, or to debug information. The offset
@@ -536,14 +536,16 @@ impl Builder {
         variable: SymbolId,
     ) -> Option<(&mut Vec<Relocation>, &mut Vec<Relocation>)> {
         match &mut self.symbols.get_mut(variable.0)?.what {
-            What::Variable(variable) => Some((&mut variable.relocations, &mut variable.twins)),
-            What::Debug(debug) => Some((&mut debug.relocations, &mut debug.twins)),
-            What::Function { .. } | What::Reference(_) => None,
+            SymbolContent::Variable(variable) => {
+                Some((&mut variable.relocations, &mut variable.twins))
+            }
+            SymbolContent::Debug(debug) => Some((&mut debug.relocations, &mut debug.twins)),
+            SymbolContent::Function { .. } | SymbolContent::Reference(_) => None,
         }
     }
 
-    fn symbol(&mut self, name: String, linkage: Linkage, what: What) -> SymbolId {
-        self.symbols.push(Symbol { name, linkage, what });
+    fn symbol(&mut self, name: String, linkage: Linkage, what: SymbolContent) -> SymbolId {
+        self.symbols.push(BuilderSymbol { name, linkage, what });
         SymbolId(self.symbols.len() - 1)
     }
 
@@ -572,7 +574,7 @@ impl Builder {
     ///
     /// # Errors
     /// The parts do not fit together.
-    pub fn object(self) -> Result<object::Object, BuildError> {
+    pub fn object(self) -> Result<object::ObjectBuilder, BuildError> {
         finish::object(&self)
     }
 }

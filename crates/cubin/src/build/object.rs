@@ -6,23 +6,24 @@
 //! something that is none is a [`BuildError`], never a panic.
 //!
 //! This is what is below a [`Builder`](super::Builder), for what that has no part for, and for
-//! those who take objects apart ([`Object::parse`]) and put them together again.
+//! those who take objects apart ([`ObjectBuilder::parse`]) and put them together again.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
-//! use culd_cubin::build::object::{Contents, Entry, Info, Object, Place, Section};
+//! use culd_cubin::build::object::{DefinitionPlace, ObjectBuilder, ObjectSection};
+//! use culd_cubin::build::object::{ObjectSymbol, SectionContent};
 //! use culd_cubin::elf::{shf, sht, stb, sto, stt};
 //!
-//! let mut object = Object::new(Arch::by_name("sm_80").unwrap());
-//! let one = Contents::Bytes(vec![1, 0, 0, 0]);
-//! let data = Section::new(".nv.global.init", sht::CUDA_GLOBAL_INIT, one);
+//! let mut object = ObjectBuilder::new(Arch::by_name("sm_80").unwrap());
+//! let one = SectionContent::Bytes(vec![1, 0, 0, 0]);
+//! let data = ObjectSection::new(".nv.global.init", sht::CUDA_GLOBAL_INIT, one);
 //! let data = object.section(data.flags(shf::ALLOC | shf::WRITE).align(4));
-//! let one = Entry::new("one", stb::GLOBAL, stt::CUDA_OBJECT, Place::In(data));
-//! object.symbol(Entry { other: sto::SPACE_GLOBAL, size: 4, ..one });
+//! let one = ObjectSymbol::new("one", stb::GLOBAL, stt::CUDA_OBJECT, DefinitionPlace::In(data));
+//! object.symbol(ObjectSymbol { other: sto::SPACE_GLOBAL, size: 4, ..one });
 //! let bytes = object.finish()?;
 //!
 //! // Taken apart and put together again, it is the same.
-//! assert_eq!(Object::parse(&bytes)?.finish()?, bytes);
+//! assert_eq!(ObjectBuilder::parse(&bytes)?.finish()?, bytes);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -38,21 +39,21 @@ use crate::encode::{
     write_rela,
 };
 use crate::text_of;
-use crate::unified::Id;
+use crate::unified::UnifiedId;
 
 mod apart;
 
-/// A section of an [`Object`]; another object does not know it.
+/// A section of an [`ObjectBuilder`]; another object does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionRef(pub(super) usize);
 
-/// A symbol of an [`Object`]; another object does not know it.
+/// A symbol of an [`ObjectBuilder`]; another object does not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SymbolRef(pub(super) usize);
 
 /// A section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
+pub struct ObjectSection {
     /// Its name.
     pub name: Vec<u8>,
     /// `sh_type`, see [`sht`].
@@ -62,16 +63,16 @@ pub struct Section {
     /// Its alignment in bytes, a power of two.
     pub align: u64,
     /// `sh_link`.
-    pub link: Link,
+    pub link: SectionLink,
     /// `sh_info`.
     pub info: Info,
     /// The contents.
-    pub contents: Contents,
+    pub contents: SectionContent,
 }
 
 /// The value of `sh_link`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Link {
+pub enum SectionLink {
     /// Nothing.
     None,
     /// The symbol table of its half.
@@ -98,7 +99,7 @@ pub enum Info {
 
 /// The contents of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Contents {
+pub enum SectionContent {
     /// Bytes that name nothing.
     Bytes(Vec<u8>),
     /// This many bytes that are not in the file.
@@ -106,11 +107,11 @@ pub enum Contents {
     /// The very bytes of another section: Mercury's data are machine code's.
     Same(SectionRef),
     /// Relocations, with or without addends as the type of the section says.
-    Relocations(Vec<Relocation>),
+    Relocations(Vec<ObjectRelocation>),
     /// Attributes.
-    Attributes(Vec<Attribute>),
+    Attributes(Vec<ObjectAttribute>),
     /// Records of the call graph.
-    CallGraph(Vec<Edge>),
+    CallGraph(Vec<ObjectEdge>),
     /// Functions and their prototypes.
     Prototypes(Vec<(SymbolRef, Vec<u8>)>),
     /// Ids of unified functions or variables.
@@ -126,7 +127,7 @@ pub enum Contents {
 
 /// A place that the linker fills in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Relocation {
+pub struct ObjectRelocation {
     /// Bytes from the begin of the section.
     pub offset: u64,
     /// The type.
@@ -139,16 +140,16 @@ pub struct Relocation {
 
 /// An attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attribute {
+pub struct ObjectAttribute {
     /// See [`crate::attr::code`].
     pub code: u8,
     /// Its value.
-    pub value: Value,
+    pub value: AttributePayload,
 }
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributePayload {
     /// None: format 1, with what stands in the field all the same.
     None(u16),
     /// Format 2.
@@ -156,12 +157,12 @@ pub enum Value {
     /// Format 3.
     Half(u16),
     /// Format 4: words, and bytes that do not make one.
-    Words(Vec<Word>, Vec<u8>),
+    Words(Vec<AttributeWord>, Vec<u8>),
 }
 
 /// A word of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum AttributeWord {
     /// A number.
     Number(u32),
     /// A symbol.
@@ -170,7 +171,7 @@ pub enum Word {
 
 /// A record of a call graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edge {
+pub enum ObjectEdge {
     /// One function calls another.
     Call(SymbolRef, SymbolRef),
     /// The address of a function with this prototype is taken.
@@ -191,12 +192,12 @@ pub struct Unified {
     /// Offset in its table.
     pub offset: u64,
     /// Its id.
-    pub id: Id,
+    pub id: UnifiedId,
 }
 
 /// An entry of a symbol table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ObjectSymbol {
     /// Its name.
     pub name: Vec<u8>,
     /// See [`stb`].
@@ -206,7 +207,7 @@ pub struct Entry {
     /// `st_other`, see [`crate::elf::sto`].
     pub other: u8,
     /// The place of the definition.
-    pub place: Place,
+    pub place: DefinitionPlace,
     /// Offset in its section; the alignment of a common or shared symbol.
     pub value: u64,
     /// Bytes.
@@ -215,7 +216,7 @@ pub struct Entry {
 
 /// The place of a symbol's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum DefinitionPlace {
     /// In another object.
     Undefined,
     /// In this section.
@@ -226,35 +227,35 @@ pub enum Place {
     Common,
 }
 
-impl Section {
+impl ObjectSection {
     /// A section without flags, link and info.
-    pub fn new(name: impl Into<Vec<u8>>, sh_type: u32, contents: Contents) -> Self {
-        let (flags, align, link, info) = (0, 1, Link::None, Info::Number(0));
-        Section { name: name.into(), sh_type, flags, align, link, info, contents }
+    pub fn new(name: impl Into<Vec<u8>>, sh_type: u32, contents: SectionContent) -> Self {
+        let (flags, align, link, info) = (0, 1, SectionLink::None, Info::Number(0));
+        ObjectSection { name: name.into(), sh_type, flags, align, link, info, contents }
     }
 
     /// Sets the flags.
     #[must_use]
     pub fn flags(self, flags: u64) -> Self {
-        Section { flags, ..self }
+        ObjectSection { flags, ..self }
     }
 
     /// Sets the alignment in bytes.
     #[must_use]
     pub fn align(self, align: u64) -> Self {
-        Section { align, ..self }
+        ObjectSection { align, ..self }
     }
 
     /// Sets `sh_link`.
     #[must_use]
-    pub fn link(self, link: Link) -> Self {
-        Section { link, ..self }
+    pub fn link(self, link: SectionLink) -> Self {
+        ObjectSection { link, ..self }
     }
 
     /// Sets `sh_info`.
     #[must_use]
     pub fn info(self, info: Info) -> Self {
-        Section { info, ..self }
+        ObjectSection { info, ..self }
     }
 
     pub(super) fn is_mercury(&self) -> bool {
@@ -266,43 +267,43 @@ impl Section {
     }
 }
 
-impl Entry {
+impl ObjectSymbol {
     /// An entry with value and size 0.
-    pub fn new(name: impl Into<Vec<u8>>, binding: u8, kind: u8, place: Place) -> Self {
-        Entry { name: name.into(), binding, kind, other: 0, place, value: 0, size: 0 }
+    pub fn new(name: impl Into<Vec<u8>>, binding: u8, kind: u8, place: DefinitionPlace) -> Self {
+        ObjectSymbol { name: name.into(), binding, kind, other: 0, place, value: 0, size: 0 }
     }
 }
 
 /// A symbol: what either table says of it.
 #[derive(Debug, Clone)]
-struct Symbol {
-    own: Entry,
+struct SymbolEntries {
+    own: ObjectSymbol,
     /// The entry in Mercury's table; none for symbols of machine code only.
-    twin: Option<Entry>,
+    twin: Option<ObjectSymbol>,
 }
 
 /// Takes sections and symbols.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct ObjectBuilder {
     arch: &'static Arch,
     /// `e_type`: a relocatable object, or a whole program.
     e_type: u16,
     /// Bits 0 to 7 of `e_flags`.
     pub(super) kind: u8,
-    pub(super) sections: Vec<Section>,
-    symbols: Vec<Symbol>,
+    pub(super) sections: Vec<ObjectSection>,
+    symbols: Vec<SymbolEntries>,
 }
 
 /// `e_flags` of objects without Mercury, and with it.
 const KIND: [u8; 2] = [4, 2];
 
-impl Object {
+impl ObjectBuilder {
     /// An object for `arch` without anything in it.
     pub fn new(arch: &'static Arch) -> Self {
         let [classic, mercury] = KIND;
         let kind = if arch.flavour == Flavour::Mercury { mercury } else { classic };
         let e_type = TYPE_RELOCATABLE;
-        Object { arch, e_type, kind, sections: Vec::new(), symbols: Vec::new() }
+        ObjectBuilder { arch, e_type, kind, sections: Vec::new(), symbols: Vec::new() }
     }
 
     /// The target.
@@ -311,30 +312,30 @@ impl Object {
     }
 
     /// Adds a section behind the others.
-    pub fn section(&mut self, section: Section) -> SectionRef {
+    pub fn section(&mut self, section: ObjectSection) -> SectionRef {
         self.sections.push(section);
         SectionRef(self.sections.len() - 1)
     }
 
     /// A section, to change it.
-    pub fn section_mut(&mut self, section: SectionRef) -> Option<&mut Section> {
+    pub fn section_mut(&mut self, section: SectionRef) -> Option<&mut ObjectSection> {
         self.sections.get_mut(section.0)
     }
 
     /// All sections.
-    pub fn sections(&self) -> impl Iterator<Item = (SectionRef, &Section)> {
+    pub fn sections(&self) -> impl Iterator<Item = (SectionRef, &ObjectSection)> {
         self.sections.iter().enumerate().map(|(at, section)| (SectionRef(at), section))
     }
 
     /// Adds a symbol behind the others. In an object with Mercury it needs a counterpart, unless no
     /// later symbol has one.
-    pub fn symbol(&mut self, entry: Entry) -> SymbolRef {
-        self.symbols.push(Symbol { own: entry, twin: None });
+    pub fn symbol(&mut self, entry: ObjectSymbol) -> SymbolRef {
+        self.symbols.push(SymbolEntries { own: entry, twin: None });
         SymbolRef(self.symbols.len() - 1)
     }
 
     /// Sets a symbol's entry in Mercury's table.
-    pub fn twin(&mut self, symbol: SymbolRef, entry: Entry) -> &mut Self {
+    pub fn twin(&mut self, symbol: SymbolRef, entry: ObjectSymbol) -> &mut Self {
         if let Some(symbol) = self.symbols.get_mut(symbol.0) {
             symbol.twin = Some(entry);
         }
@@ -342,12 +343,12 @@ impl Object {
     }
 
     /// All symbols.
-    pub fn symbols(&self) -> impl Iterator<Item = (SymbolRef, &Entry)> {
+    pub fn symbols(&self) -> impl Iterator<Item = (SymbolRef, &ObjectSymbol)> {
         self.symbols.iter().enumerate().map(|(at, symbol)| (SymbolRef(at), &symbol.own))
     }
 
     /// A symbol, to change it.
-    pub fn symbol_mut(&mut self, symbol: SymbolRef) -> Option<&mut Entry> {
+    pub fn symbol_mut(&mut self, symbol: SymbolRef) -> Option<&mut ObjectSymbol> {
         self.symbols.get_mut(symbol.0).map(|symbol| &mut symbol.own)
     }
 
@@ -394,13 +395,13 @@ const SYMBOLS: usize = 3;
 const FIRST: usize = 4;
 
 struct Writer<'o> {
-    object: &'o Object,
+    object: &'o ObjectBuilder,
     strings: Strings<'o>,
     names: Strings<'o>,
 }
 
 /// A section as it goes into the file.
-struct Ready {
+struct ReadySection {
     header: SectionHeader,
     bytes: Vec<u8>,
     /// Its bytes are those of this section.
@@ -408,7 +409,7 @@ struct Ready {
 }
 
 impl<'o> Writer<'o> {
-    fn new(object: &'o Object) -> Self {
+    fn new(object: &'o ObjectBuilder) -> Self {
         Writer { object, strings: Strings::new(), names: Strings::new() }
     }
 
@@ -443,7 +444,7 @@ impl<'o> Writer<'o> {
         if count >= RESERVED_INDEX {
             return Err(BuildError::TooLarge);
         }
-        let mut all: Vec<Ready> = Vec::with_capacity(count);
+        let mut all: Vec<ReadySection> = Vec::with_capacity(count);
         for section in &self.object.sections {
             let ready = self.section(section)?;
             all.push(ready);
@@ -453,14 +454,14 @@ impl<'o> Writer<'o> {
         let mut tables = [
             table(self.names.add(b".shstrtab")?, sht::STRTAB, 1),
             table(self.names.add(b".strtab")?, sht::STRTAB, 1),
-            Ready {
+            ReadySection {
                 header: SectionHeader { name: self.names.add(b".symtab")?, ..symbols.header },
                 ..symbols
             },
         ];
         if let Some(mercury) = mercury {
             let name = self.names.add(b".nv.merc.symtab")?;
-            all.push(Ready { header: SectionHeader { name, ..mercury.header }, ..mercury });
+            all.push(ReadySection { header: SectionHeader { name, ..mercury.header }, ..mercury });
         }
         for (table, strings) in tables.iter_mut().zip([self.names.bytes, self.strings.bytes]) {
             table.bytes = strings;
@@ -470,7 +471,7 @@ impl<'o> Writer<'o> {
     }
 
     /// The symbol table of a half.
-    fn table(&mut self, mercury: bool) -> Result<Ready, BuildError> {
+    fn table(&mut self, mercury: bool) -> Result<ReadySection, BuildError> {
         let (mut entries, mut locals) = (vec![SymbolEntry::default()], 1);
         let mut ended = false;
         for symbol in &self.object.symbols {
@@ -488,12 +489,12 @@ impl<'o> Writer<'o> {
             };
             let name = text_of(&entry.name);
             let section = match entry.place {
-                Place::Undefined => shn::UNDEF,
-                Place::In(section) => self.index(section, &name)? as u16,
-                Place::Absolute => shn::ABS,
-                Place::Common => shn::COMMON,
+                DefinitionPlace::Undefined => shn::UNDEF,
+                DefinitionPlace::In(section) => self.index(section, &name)? as u16,
+                DefinitionPlace::Absolute => shn::ABS,
+                DefinitionPlace::Common => shn::COMMON,
             };
-            let Entry { binding, kind, other, value, size, .. } = *entry;
+            let ObjectSymbol { binding, kind, other, value, size, .. } = *entry;
             let info = binding << 4 | kind & 15;
             let name = self.strings.add(&entry.name)?;
             entries.push(SymbolEntry { name, info, other, section, value, size });
@@ -511,16 +512,16 @@ impl<'o> Writer<'o> {
         Ok(ready)
     }
 
-    fn section(&mut self, section: &'o Section) -> Result<Ready, BuildError> {
+    fn section(&mut self, section: &'o ObjectSection) -> Result<ReadySection, BuildError> {
         let (name, mercury) = (section.text(), section.is_mercury());
         if !section.align.is_power_of_two() || section.align > MAX_ALIGN {
             return Err(BuildError::Align { name, align: section.align });
         }
         let link = match section.link {
-            Link::None => 0,
-            Link::Symbols if mercury => self.mercury_symbols() as u32,
-            Link::Symbols => SYMBOLS as u32,
-            Link::Section(other) => self.index(other, &name)?,
+            SectionLink::None => 0,
+            SectionLink::Symbols if mercury => self.mercury_symbols() as u32,
+            SectionLink::Symbols => SYMBOLS as u32,
+            SectionLink::Section(other) => self.index(other, &name)?,
         };
         let info = match section.info {
             Info::Number(number) => number,
@@ -529,7 +530,7 @@ impl<'o> Writer<'o> {
                 self.symbol(symbol, mercury, &name)? | u32::from(registers) << 24
             }
         };
-        let mut ready = Ready {
+        let mut ready = ReadySection {
             header: SectionHeader {
                 name: self.names.add(&section.name)?,
                 sh_type: section.sh_type,
@@ -544,10 +545,10 @@ impl<'o> Writer<'o> {
             same: None,
         };
         match &section.contents {
-            Contents::Nothing(size) if is_nobits(section.sh_type) && *size <= MAX_SIZE => {
+            SectionContent::Nothing(size) if is_nobits(section.sh_type) && *size <= MAX_SIZE => {
                 ready.header.size = *size;
             }
-            Contents::Same(other) => ready.same = Some(self.index(*other, &name)? as usize),
+            SectionContent::Same(other) => ready.same = Some(self.index(*other, &name)? as usize),
             contents if !is_nobits(section.sh_type) => {
                 ready.bytes = self.bytes(section, contents, &name)?;
             }
@@ -558,39 +559,39 @@ impl<'o> Writer<'o> {
 
     fn bytes(
         &mut self,
-        section: &Section,
-        contents: &'o Contents,
+        section: &ObjectSection,
+        contents: &'o SectionContent,
         name: &str,
     ) -> Result<Vec<u8>, BuildError> {
         let mercury = section.is_mercury();
         let mut out = Vec::new();
         match contents {
-            Contents::Bytes(bytes) => out.clone_from(bytes),
-            Contents::Relocations(records) => self.relocations(section, records, &mut out)?,
-            Contents::Attributes(attributes) => {
+            SectionContent::Bytes(bytes) => out.clone_from(bytes),
+            SectionContent::Relocations(records) => self.relocations(section, records, &mut out)?,
+            SectionContent::Attributes(attributes) => {
                 for attribute in attributes {
                     self.attribute(attribute, mercury, name, &mut out)?;
                 }
             }
-            Contents::CallGraph(edges) => self.call_graph(edges, mercury, name, &mut out)?,
-            Contents::Prototypes(all) => {
+            SectionContent::CallGraph(edges) => self.call_graph(edges, mercury, name, &mut out)?,
+            SectionContent::Prototypes(all) => {
                 for (symbol, text) in all {
                     let pair = [self.symbol(*symbol, mercury, name)?, self.strings.add(text)?];
                     out.extend(pair.iter().flat_map(|word| word.to_le_bytes()));
                 }
             }
-            Contents::Unified(entries) => {
+            SectionContent::Unified(entries) => {
                 for &Unified { symbol, flags, offset, id } in entries {
                     let symbol = self.symbol(symbol, mercury, name)?;
                     let symbol = crate::cubin::SymbolIndex(symbol);
                     crate::unified::Entry { symbol, flags, offset, id }.write(&mut out);
                 }
             }
-            Contents::Mercury { code, rest } => {
+            SectionContent::Mercury { code, rest } => {
                 out.extend(self.index(*code, name)?.to_le_bytes());
                 out.extend_from_slice(rest);
             }
-            Contents::Nothing(_) | Contents::Same(_) => {
+            SectionContent::Nothing(_) | SectionContent::Same(_) => {
                 return Err(BuildError::Contents(name.to_owned()));
             }
         }
@@ -599,12 +600,12 @@ impl<'o> Writer<'o> {
 
     fn relocations(
         &self,
-        section: &Section,
-        records: &[Relocation],
+        section: &ObjectSection,
+        records: &[ObjectRelocation],
         out: &mut Vec<u8>,
     ) -> Result<(), BuildError> {
         let name = section.text();
-        for &Relocation { offset, kind, symbol, addend } in records {
+        for &ObjectRelocation { offset, kind, symbol, addend } in records {
             let symbol = match symbol {
                 Some(symbol) => self.symbol(symbol, section.is_mercury(), &name)?,
                 None => 0,
@@ -620,21 +621,21 @@ impl<'o> Writer<'o> {
 
     fn attribute(
         &self,
-        Attribute { code, value }: &Attribute,
+        ObjectAttribute { code, value }: &ObjectAttribute,
         mercury: bool,
         name: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), BuildError> {
         let mut payload = Vec::new();
         let (format, value) = match value {
-            Value::None(value) => (format::NONE, *value),
-            Value::Byte(value) => (format::BYTE, *value),
-            Value::Half(value) => (format::HALF, *value),
-            Value::Words(words, rest) => {
+            AttributePayload::None(value) => (format::NONE, *value),
+            AttributePayload::Byte(value) => (format::BYTE, *value),
+            AttributePayload::Half(value) => (format::HALF, *value),
+            AttributePayload::Words(words, rest) => {
                 for word in words {
                     let word = match *word {
-                        Word::Number(number) => number,
-                        Word::Symbol(symbol) => self.symbol(symbol, mercury, name)?,
+                        AttributeWord::Number(number) => number,
+                        AttributeWord::Symbol(symbol) => self.symbol(symbol, mercury, name)?,
                     };
                     payload.extend(word.to_le_bytes());
                 }
@@ -649,7 +650,7 @@ impl<'o> Writer<'o> {
 
     fn call_graph(
         &mut self,
-        edges: &'o [Edge],
+        edges: &'o [ObjectEdge],
         mercury: bool,
         name: &str,
         out: &mut Vec<u8>,
@@ -659,10 +660,10 @@ impl<'o> Writer<'o> {
             out.extend(list.to_le_bytes());
             for edge in edges {
                 let (own, first, second) = match edge {
-                    Edge::Call(caller, callee) => (-1, caller, Ok(callee)),
-                    Edge::AddressTaken(function, text) => (-2, function, Err(text)),
-                    Edge::IndirectCall(function, text) => (-3, function, Err(text)),
-                    Edge::Reference(function, known) => (-4, function, Ok(known)),
+                    ObjectEdge::Call(caller, callee) => (-1, caller, Ok(callee)),
+                    ObjectEdge::AddressTaken(function, text) => (-2, function, Err(text)),
+                    ObjectEdge::IndirectCall(function, text) => (-3, function, Err(text)),
+                    ObjectEdge::Reference(function, known) => (-4, function, Ok(known)),
                 };
                 if own != list {
                     continue;
@@ -680,13 +681,13 @@ impl<'o> Writer<'o> {
     }
 }
 
-fn table(name: u32, sh_type: u32, align: u64) -> Ready {
+fn table(name: u32, sh_type: u32, align: u64) -> ReadySection {
     let header = SectionHeader { name, sh_type, align, ..SectionHeader::default() };
-    Ready { header, bytes: Vec::new(), same: None }
+    ReadySection { header, bytes: Vec::new(), same: None }
 }
 
 /// Puts all sections behind one another.
-fn file(object: &Object, mut sections: Vec<Ready>) -> Result<Vec<u8>, BuildError> {
+fn file(object: &ObjectBuilder, mut sections: Vec<ReadySection>) -> Result<Vec<u8>, BuildError> {
     let mut out = vec![0; 64];
     for section in &mut sections {
         let header = &mut section.header;
@@ -710,7 +711,7 @@ fn file(object: &Object, mut sections: Vec<Ready>) -> Result<Vec<u8>, BuildError
         }
     }
     out.resize(out.len().next_multiple_of(8), 0);
-    let is_info = |section: &Ready| section.header.flags & shf::NOTE_CUINFO != 0;
+    let is_info = |section: &ReadySection| section.header.flags & shf::NOTE_CUINFO != 0;
     let cuinfo = sections.iter().position(is_info).map_or(0, |at| (at + NAMES) as u32);
     let header = FileHeader {
         abi: Abi::Current,

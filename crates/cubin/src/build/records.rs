@@ -5,14 +5,15 @@
 //! symbols stand in the order in which ptxas writes them: those of sections, local ones, global
 //! ones.
 
-use super::finish::{FileParts, Fixed, HalfPair, SymbolPlace, plain, records};
+use super::finish::{FileParts, HalfPair, SingleSections, SymbolPlace, plain, records};
 use super::object::{
-    Attribute, Contents as Data, Edge, Entry, Info, Link, Place as In, Relocation as Record,
-    Section, SectionRef, SymbolRef, Value, Word,
+    AttributePayload, AttributeWord, DefinitionPlace as In, Info, ObjectAttribute, ObjectEdge,
+    ObjectRelocation, ObjectSection, ObjectSymbol, SectionContent, SectionLink, SectionRef,
+    SymbolRef,
 };
 use super::{
-    AttributeValue, Code, Contents, Linkage, Reference, Relocation, Space, Symbol, SymbolId, What,
-    check,
+    AttributeValue, BuilderSymbol, Code, LegacyReference, Linkage, Relocation, Space,
+    SymbolContent, SymbolId, VariableContents, check,
 };
 use crate::attr::code;
 use crate::elf::{shf, sht, stb, sto, stt};
@@ -24,15 +25,16 @@ const CODE_ALIGN: u64 = 16;
 
 impl FileParts<'_> {
     /// Makes Mercury's half of the sections.
-    pub(super) fn twins(&mut self, fixed: &mut Fixed) {
+    pub(super) fn twins(&mut self, fixed: &mut SingleSections) {
         self.twin_code();
         let info = plain(".nv.merc.nv.info", sht::MERCURY_INFO, shf::MERCURY, 4, no_attributes());
-        fixed.attributes.1 = Some(self.object.section(info.link(Link::Symbols)));
+        fixed.attributes.1 = Some(self.object.section(info.link(SectionLink::Symbols)));
         for (at, symbol, _) in self.functions() {
             let name = format!(".nv.merc.nv.info.{}", symbol.name);
             let flags = shf::MERCURY | shf::INFO_LINK;
             let info = plain(name, sht::MERCURY_INFO, flags, 4, no_attributes());
-            self.place(at).attributes.1 = Some(self.object.section(info.link(Link::Symbols)));
+            self.place(at).attributes.1 =
+                Some(self.object.section(info.link(SectionLink::Symbols)));
         }
         self.twin_relocations(fixed);
         fixed.constants.1 = self.shared_bytes(
@@ -45,8 +47,10 @@ impl FileParts<'_> {
             self.shared_bytes(fixed.init.0, ".nv.merc.nv.global.init", sht::CUDA_GLOBAL_INIT);
         for (at, variable) in self.variables(None) {
             let twin = match (&variable.contents, variable.space) {
-                (Contents::Bytes(_) | Contents::Zero(_), Space::Constant) => fixed.constants.1,
-                (Contents::Bytes(_), _) => fixed.init.1,
+                (VariableContents::Bytes(_) | VariableContents::Zero(_), Space::Constant) => {
+                    fixed.constants.1
+                }
+                (VariableContents::Bytes(_), _) => fixed.init.1,
                 _ => None,
             };
             self.place(at).section.1 = twin;
@@ -60,16 +64,16 @@ impl FileParts<'_> {
             let (Some(mercury), Some(own)) = (&code.mercury, self.place(at).section.0) else {
                 continue;
             };
-            let data = Data::Mercury { code: own, rest: mercury.rest.clone() };
+            let data = SectionContent::Mercury { code: own, rest: mercury.rest.clone() };
             let name = format!(".nv.capmerc.text.{}", symbol.name);
             let section = plain(name, sht::MERCURY_CODE, shf::MERCURY, CODE_ALIGN, data);
-            let section = self.object.section(section.link(Link::Symbols));
+            let section = self.object.section(section.link(SectionLink::Symbols));
             self.place(at).section.1 = Some(section);
         }
         for (at, symbol, debug) in self.debug() {
             let Some(bytes) = &debug.mercury else { continue };
             let name = format!(".nv.merc{}", symbol.name);
-            let data = Data::Bytes(bytes.clone());
+            let data = SectionContent::Bytes(bytes.clone());
             let section = plain(name, sht::PROGBITS, shf::MERCURY, 1, data);
             self.place(at).section.1 = Some(self.object.section(section));
         }
@@ -83,12 +87,12 @@ impl FileParts<'_> {
         sh_type: u32,
     ) -> Option<SectionRef> {
         let own = own?;
-        let Section { flags, align, .. } = *self.object.section_mut(own)?;
-        let twin = plain(name, sh_type, flags | shf::MERCURY, align, Data::Same(own));
+        let ObjectSection { flags, align, .. } = *self.object.section_mut(own)?;
+        let twin = plain(name, sh_type, flags | shf::MERCURY, align, SectionContent::Same(own));
         Some(self.object.section(twin))
     }
 
-    fn twin_relocations(&mut self, fixed: &mut Fixed) {
+    fn twin_relocations(&mut self, fixed: &mut SingleSections) {
         let section = |name: &str| records(format!(".nv.merc.rela{name}"), sht::MERCURY_RELA);
         for (at, symbol, code) in self.functions() {
             if code.mercury.as_ref().is_some_and(|mercury| !mercury.relocations.is_empty()) {
@@ -121,8 +125,9 @@ impl FileParts<'_> {
     fn twin_literals(&mut self) {
         for (at, symbol, _) in self.functions() {
             let Some(own) = self.place(at).literals.0 else { continue };
-            let Some(Section { flags, align, contents: Data::Bytes(bytes), .. }) =
-                self.object.section_mut(own)
+            let Some(ObjectSection {
+                flags, align, contents: SectionContent::Bytes(bytes), ..
+            }) = self.object.section_mut(own)
             else {
                 continue;
             };
@@ -134,7 +139,7 @@ impl FileParts<'_> {
                 room.zip(twin).for_each(|(place, byte)| *place = *byte);
             }
             let name = format!(".nv.merc.nv.constant.optimizer.{}", symbol.name);
-            let data = Data::Bytes(bytes);
+            let data = SectionContent::Bytes(bytes);
             let twin = plain(name, sht::MERCURY_CONSTANT_OPTIMIZER, flags, align, data);
             let twin = self.object.section(twin);
             self.place(at).literals.1 = Some(twin);
@@ -145,7 +150,7 @@ impl FileParts<'_> {
     }
 
     /// The symbol tables: sections, local symbols, global symbols.
-    pub(super) fn symbols(&mut self, fixed: &Fixed) {
+    pub(super) fn symbols(&mut self, fixed: &SingleSections) {
         let code: Vec<usize> = self.functions().map(|(at, ..)| at).collect();
         let has_mercury = self.has_mercury();
         for &at in &code {
@@ -165,7 +170,7 @@ impl FileParts<'_> {
         }
         for local in [true, false] {
             for (at, symbol) in self.builder.symbols.iter().enumerate() {
-                let is_debug = matches!(symbol.what, What::Debug(_));
+                let is_debug = matches!(symbol.what, SymbolContent::Debug(_));
                 if (symbol.linkage == Linkage::Local) == local && !is_debug {
                     self.add_symbol(at, symbol);
                 }
@@ -186,9 +191,10 @@ impl FileParts<'_> {
     fn section_symbol(&mut self, (own, twin): HalfPair) -> Option<SymbolRef> {
         let own = own?;
         let name = |file: &mut Self, section| {
-            file.object.section_mut(section).map(|section: &mut Section| section.name.clone())
+            file.object.section_mut(section).map(|section: &mut ObjectSection| section.name.clone())
         };
-        let entry = |name, section| Entry::new(name, stb::LOCAL, stt::SECTION, In::In(section));
+        let entry =
+            |name, section| ObjectSymbol::new(name, stb::LOCAL, stt::SECTION, In::In(section));
         let own_name = name(self, own)?;
         let is_bank = own_name.starts_with(b".nv.constant0.");
         let symbol = self.object.symbol(entry(own_name.clone(), own));
@@ -209,12 +215,12 @@ impl FileParts<'_> {
         Some(symbol)
     }
 
-    fn add_symbol(&mut self, at: usize, symbol: &Symbol) {
+    fn add_symbol(&mut self, at: usize, symbol: &BuilderSymbol) {
         let place = *self.place(at);
         let own = entry(symbol, &place);
         let mut twin = own.clone();
         twin.place = place.section.1.map_or(own.place, In::In);
-        if let What::Function { code: Some(code), .. } = &symbol.what
+        if let SymbolContent::Function { code: Some(code), .. } = &symbol.what
             && let Some(mercury) = &code.mercury
         {
             twin.size = mercury.size;
@@ -234,7 +240,9 @@ impl FileParts<'_> {
                 continue;
             };
             let registers = match self.builder.symbols.get(at).map(|symbol| &symbol.what) {
-                Some(What::Function { code: Some(code), .. }) if in_text_info => code.registers,
+                Some(SymbolContent::Function { code: Some(code), .. }) if in_text_info => {
+                    code.registers
+                }
                 _ => 0,
             };
             for section in [section.0, section.1].into_iter().flatten() {
@@ -246,7 +254,7 @@ impl FileParts<'_> {
     }
 
     /// `.nv.info` and those of the functions, and Mercury's.
-    pub(super) fn attributes(&mut self, fixed: &Fixed) {
+    pub(super) fn attributes(&mut self, fixed: &SingleSections) {
         let mut all = Vec::new();
         for (at, _, code) in self.functions() {
             let SymbolPlace { symbol: Some(symbol), attributes, bank_symbol, .. } = *self.place(at)
@@ -258,20 +266,23 @@ impl FileParts<'_> {
                 (code::MAX_STACK_SIZE, 0),
                 (code::FRAME_SIZE, code.frame),
             ] {
-                all.push(words(attribute, [Word::Symbol(symbol), Word::Number(value)]));
+                all.push(words(
+                    attribute,
+                    [AttributeWord::Symbol(symbol), AttributeWord::Number(value)],
+                ));
             }
             let own = self.own_attributes(code, bank_symbol, &code.attributes);
-            self.fill(attributes.0, Data::Attributes(own));
+            self.fill(attributes.0, SectionContent::Attributes(own));
             if let Some(mercury) = &code.mercury {
                 let twin = self.own_attributes(code, None, &mercury.attributes);
-                self.fill(attributes.1, Data::Attributes(twin));
+                self.fill(attributes.1, SectionContent::Attributes(twin));
             }
         }
-        self.fill(fixed.attributes.1, Data::Attributes(all.clone()));
-        self.fill(fixed.attributes.0, Data::Attributes(all));
+        self.fill(fixed.attributes.1, SectionContent::Attributes(all.clone()));
+        self.fill(fixed.attributes.0, SectionContent::Attributes(all));
     }
 
-    fn fill(&mut self, section: Option<SectionRef>, contents: Data) {
+    fn fill(&mut self, section: Option<SectionRef>, contents: SectionContent) {
         if let Some(section) = section.and_then(|section| self.object.section_mut(section)) {
             section.contents = contents;
         }
@@ -283,40 +294,49 @@ impl FileParts<'_> {
         code: &Code,
         bank: Option<SymbolRef>,
         more: &[super::Attribute],
-    ) -> Vec<Attribute> {
-        let mut own = vec![words(code::CUDA_API_VERSION, [Word::Number(API_VERSION)])];
+    ) -> Vec<ObjectAttribute> {
+        let mut own = vec![words(code::CUDA_API_VERSION, [AttributeWord::Number(API_VERSION)])];
         if let Some(kernel) = &code.kernel {
             self.parameters(&kernel.parameters, bank, &mut own);
-            own.push(Attribute { code: code::MAXREG_COUNT, value: Value::Half(0xff) });
-            let barriers = Value::Byte(code.barriers.into());
-            own.push(Attribute { code: code::NUM_BARRIERS, value: barriers });
+            own.push(ObjectAttribute {
+                code: code::MAXREG_COUNT,
+                value: AttributePayload::Half(0xff),
+            });
+            let barriers = AttributePayload::Byte(code.barriers.into());
+            own.push(ObjectAttribute { code: code::NUM_BARRIERS, value: barriers });
         }
-        let foreign: Vec<Word> = code.calls.iter().filter_map(|id| self.foreign(*id)).collect();
+        let foreign: Vec<AttributeWord> =
+            code.calls.iter().filter_map(|id| self.foreign(*id)).collect();
         if !foreign.is_empty() {
             own.push(words(code::EXTERNS, foreign));
         }
         own.extend(more.iter().map(|attribute| {
             let value = match &attribute.value {
-                AttributeValue::None => Value::None(0),
-                AttributeValue::Byte(value) => Value::Byte((*value).into()),
-                AttributeValue::Half(value) => Value::Half(*value),
-                AttributeValue::Words(values) => Value::Words(
-                    values.iter().map(|word| Word::Number(*word)).collect(),
+                AttributeValue::None => AttributePayload::None(0),
+                AttributeValue::Byte(value) => AttributePayload::Byte((*value).into()),
+                AttributeValue::Half(value) => AttributePayload::Half(*value),
+                AttributeValue::Words(values) => AttributePayload::Words(
+                    values.iter().map(|word| AttributeWord::Number(*word)).collect(),
                     Vec::new(),
                 ),
             };
-            Attribute { code: attribute.code, value }
+            ObjectAttribute { code: attribute.code, value }
         }));
         own
     }
 
     /// A function that another object defines.
-    fn foreign(&self, id: SymbolId) -> Option<Word> {
+    fn foreign(&self, id: SymbolId) -> Option<AttributeWord> {
         let place = self.places.get(id.0)?;
-        place.symbol.filter(|_| place.section.0.is_none()).map(Word::Symbol)
+        place.symbol.filter(|_| place.section.0.is_none()).map(AttributeWord::Symbol)
     }
 
-    fn parameters(&self, sizes: &[(u32, u32)], bank: Option<SymbolRef>, own: &mut Vec<Attribute>) {
+    fn parameters(
+        &self,
+        sizes: &[(u32, u32)],
+        bank: Option<SymbolRef>,
+        own: &mut Vec<ObjectAttribute>,
+    ) {
         let (offsets, size) = check::parameters(sizes, self.base);
         // That it fits has been checked.
         let size = u16::try_from(size).unwrap_or(u16::MAX);
@@ -328,39 +348,48 @@ impl FileParts<'_> {
                 true => (code::KPARAM_INFO_V2, size),
                 false => (code::KPARAM_INFO, size << 18 | 0x1f000),
             };
-            own.push(words(code, [0, place, size].map(Word::Number)));
+            own.push(words(code, [0, place, size].map(AttributeWord::Number)));
         }
         if let Some(bank) = bank {
-            own.push(Attribute { code: code::CBANK_PARAM_SIZE, value: Value::Half(size) });
+            own.push(ObjectAttribute {
+                code: code::CBANK_PARAM_SIZE,
+                value: AttributePayload::Half(size),
+            });
             let place = u32::from(size) << 16 | self.base;
-            own.push(words(code::PARAM_CBANK, [Word::Symbol(bank), Word::Number(place)]));
+            own.push(words(
+                code::PARAM_CBANK,
+                [AttributeWord::Symbol(bank), AttributeWord::Number(place)],
+            ));
         }
     }
 
     /// `.nv.callgraph` and `.nv.prototype`.
-    pub(super) fn graph(&mut self, fixed: &Fixed) {
+    pub(super) fn graph(&mut self, fixed: &SingleSections) {
         let (mut edges, mut known) = (Vec::new(), Vec::new());
         for (at, symbol) in self.builder.symbols.iter().enumerate() {
-            let What::Function { code, prototype } = &symbol.what else { continue };
+            let SymbolContent::Function { code, prototype } = &symbol.what else { continue };
             let Some(own) = self.place(at).symbol else { continue };
             for callee in code.iter().flat_map(|code| &code.calls) {
-                edges.extend(self.place(callee.0).symbol.map(|callee| Edge::Call(own, callee)));
+                edges.extend(
+                    self.place(callee.0).symbol.map(|callee| ObjectEdge::Call(own, callee)),
+                );
             }
             let texts = code.iter().flat_map(|code| &code.indirect_calls);
-            edges.extend(texts.map(|text| Edge::IndirectCall(own, text.clone().into_bytes())));
+            edges
+                .extend(texts.map(|text| ObjectEdge::IndirectCall(own, text.clone().into_bytes())));
             if let Some((text, address_taken)) = prototype {
                 let text = text.clone().into_bytes();
                 match address_taken {
-                    true => edges.push(Edge::AddressTaken(own, text)),
+                    true => edges.push(ObjectEdge::AddressTaken(own, text)),
                     false => known.push((own, text)),
                 }
             }
         }
-        self.fill(fixed.graph, Data::CallGraph(edges));
-        self.fill(fixed.prototypes, Data::Prototypes(known));
+        self.fill(fixed.graph, SectionContent::CallGraph(edges));
+        self.fill(fixed.prototypes, SectionContent::Prototypes(known));
     }
 
-    pub(super) fn relocations(&mut self, fixed: &Fixed) {
+    pub(super) fn relocations(&mut self, fixed: &SingleSections) {
         for (at, _, code) in self.functions() {
             let (own, twin) = self.place(at).relocations;
             self.append(own, &code.relocations, 0);
@@ -369,7 +398,7 @@ impl FileParts<'_> {
         }
         for (at, symbol) in self.builder.symbols.iter().enumerate() {
             let (pair, records, twins) = match &symbol.what {
-                What::Variable(variable) => {
+                SymbolContent::Variable(variable) => {
                     let pair = match (variable.owner, variable.space) {
                         (Some(owner), _) => self.place(owner.0).literal_relocations,
                         (None, Space::Constant) => fixed.constant_relocations,
@@ -377,7 +406,7 @@ impl FileParts<'_> {
                     };
                     (pair, &variable.relocations, &variable.twins)
                 }
-                What::Debug(debug) => {
+                SymbolContent::Debug(debug) => {
                     (self.place(at).relocations, &debug.relocations, &debug.twins)
                 }
                 _ => continue,
@@ -389,49 +418,52 @@ impl FileParts<'_> {
     }
 
     fn append(&mut self, section: Option<SectionRef>, relocations: &[Relocation], base: u64) {
-        let record = |file: &mut Self, one: &Relocation| Record {
+        let record = |file: &mut Self, one: &Relocation| ObjectRelocation {
             offset: base + one.offset,
             kind: one.kind,
             symbol: one.symbol.and_then(|id| file.place(id.0).symbol),
             addend: one.addend,
         };
-        let all: Vec<Record> = relocations.iter().map(|one| record(self, one)).collect();
+        let all: Vec<ObjectRelocation> = relocations.iter().map(|one| record(self, one)).collect();
         let section = section.and_then(|section| self.object.section_mut(section));
-        if let Some(Section { contents: Data::Relocations(records), .. }) = section {
+        if let Some(ObjectSection { contents: SectionContent::Relocations(records), .. }) = section
+        {
             records.extend(all);
         }
     }
 }
 
-impl Contents {
+impl VariableContents {
     pub(super) fn size(&self) -> u64 {
         match self {
-            Contents::Bytes(bytes) => bytes.len() as u64,
-            Contents::Zero(size) | Contents::Common(size) | Contents::None(size) => *size,
+            VariableContents::Bytes(bytes) => bytes.len() as u64,
+            VariableContents::Zero(size)
+            | VariableContents::Common(size)
+            | VariableContents::None(size) => *size,
         }
     }
 }
 
-fn no_attributes() -> Data {
-    Data::Attributes(Vec::new())
+fn no_attributes() -> SectionContent {
+    SectionContent::Attributes(Vec::new())
 }
 
-fn words(code: u8, words: impl Into<Vec<Word>>) -> Attribute {
-    Attribute { code, value: Value::Words(words.into(), Vec::new()) }
+fn words(code: u8, words: impl Into<Vec<AttributeWord>>) -> ObjectAttribute {
+    ObjectAttribute { code, value: AttributePayload::Words(words.into(), Vec::new()) }
 }
 
-fn entry(symbol: &Symbol, place: &SymbolPlace) -> Entry {
+fn entry(symbol: &BuilderSymbol, place: &SymbolPlace) -> ObjectSymbol {
     let binding = match symbol.linkage {
         Linkage::Local => stb::LOCAL,
         Linkage::Global => stb::GLOBAL,
         Linkage::Weak => stb::WEAK,
     };
     let (kind, other) = match &symbol.what {
-        What::Function { code, .. } => {
+        SymbolContent::Function { code, .. } => {
             let entry = code.as_ref().is_some_and(|code| code.kernel.is_some());
             (stt::FUNC, if entry { sto::ENTRY } else { 0 })
         }
-        What::Variable(variable) => {
+        SymbolContent::Variable(variable) => {
             let space = match variable.space {
                 Space::Global => sto::SPACE_GLOBAL,
                 Space::Constant => sto::SPACE_CONSTANT,
@@ -441,16 +473,16 @@ fn entry(symbol: &Symbol, place: &SymbolPlace) -> Entry {
             let internal = if variable.owner.is_some() { sto::INTERNAL } else { 0 };
             (stt::CUDA_OBJECT, space | managed | internal)
         }
-        What::Reference(to) => match to {
-            Reference::Texture => (stt::CUDA_TEXTURE, 0),
-            Reference::Sampler => (stt::CUDA_SAMPLER, 0),
-            Reference::Surface => (stt::CUDA_SURFACE, 0),
+        SymbolContent::Reference(to) => match to {
+            LegacyReference::Texture => (stt::CUDA_TEXTURE, 0),
+            LegacyReference::Sampler => (stt::CUDA_SAMPLER, 0),
+            LegacyReference::Surface => (stt::CUDA_SURFACE, 0),
         },
-        What::Debug(_) => (stt::SECTION, 0),
+        SymbolContent::Debug(_) => (stt::SECTION, 0),
     };
     let (size, common) = match &symbol.what {
-        What::Variable(variable) => {
-            let common = matches!(variable.contents, Contents::Common(_));
+        SymbolContent::Variable(variable) => {
+            let common = matches!(variable.contents, VariableContents::Common(_));
             (variable.contents.size(), common.then_some(variable.align))
         }
         _ => (place.size, None),
@@ -460,5 +492,10 @@ fn entry(symbol: &Symbol, place: &SymbolPlace) -> Entry {
         (None, Some(section)) => (place.value, In::In(section)),
         (None, None) => (0, In::Undefined),
     };
-    Entry { other, value, size, ..Entry::new(symbol.name.as_str(), binding, kind, place) }
+    ObjectSymbol {
+        other,
+        value,
+        size,
+        ..ObjectSymbol::new(symbol.name.as_str(), binding, kind, place)
+    }
 }

@@ -18,7 +18,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 
-fn kinds(capsule: &Capsule<'_>) -> Vec<(Kind, u64)> {
+fn kinds(capsule: &Capsule<'_>) -> Vec<(CapsuleForm, u64)> {
     let records = capsule.records();
     records.map(|r| (r.kind, r.instructions.end - r.instructions.start)).collect()
 }
@@ -29,7 +29,10 @@ fn records_of_compiled_functions() {
     let capsule = Capsule::parse(b".nv.capmerc.text.helper", &data).unwrap();
     assert_eq!(capsule.code(), SectionIndex(0x14));
     assert_eq!(capsule.instructions(), 16);
-    assert_eq!(kinds(&capsule), [(Kind::Elided, 1), (Kind::Short, 1), (Kind::Group, 14)]);
+    assert_eq!(
+        kinds(&capsule),
+        [(CapsuleForm::Elided, 1), (CapsuleForm::Short, 1), (CapsuleForm::Group, 14)]
+    );
     let data = bytes(THE_LAST);
     let capsule = Capsule::parse(b".nv.capmerc.text.the_last", &data).unwrap();
     assert_eq!((capsule.len(), capsule.instructions()), (7, 16));
@@ -44,7 +47,10 @@ fn cuda_12_8_has_no_version() {
     let capsule = Capsule::parse(b".nv.capmerc.text.f", &data).unwrap();
     assert!(!capsule.has_version());
     assert_eq!((capsule.code(), capsule.len()), (SectionIndex(0xd), 3));
-    assert_eq!(kinds(&capsule), [(Kind::Elided, 1), (Kind::Elided, 1), (Kind::Group, 14)]);
+    assert_eq!(
+        kinds(&capsule),
+        [(CapsuleForm::Elided, 1), (CapsuleForm::Elided, 1), (CapsuleForm::Group, 14)]
+    );
     let error = Capsule::parse(b"c", &bytes("0d00000003000040")).unwrap_err();
     assert!(error.what.contains("the bits of 3 entries"), "{error}");
 }
@@ -135,20 +141,20 @@ enum Part {
 }
 
 impl Part {
-    fn write(&self, out: &mut Vec<u8>) -> (Kind, u64) {
+    fn write(&self, out: &mut Vec<u8>) -> (CapsuleForm, u64) {
         let full = |out: &mut Vec<u8>, units: &u8| {
             out.push(0x20 | units);
             out.resize(out.len() + usize::from(*units) * 16 - 1, 0xff);
         };
         match self {
-            Part::Elided => (Kind::Elided, 1),
+            Part::Elided => (CapsuleForm::Elided, 1),
             Part::Full(units) => {
                 full(out, units);
-                (Kind::Full, 1)
+                (CapsuleForm::Full, 1)
             }
             Part::Short => {
                 out.extend([0x41, 0xff, 0xff, 0xff]);
-                (Kind::Short, 1)
+                (CapsuleForm::Short, 1)
             }
             Part::Group(members, count) => {
                 out.extend([
@@ -156,7 +162,7 @@ impl Part {
                     (count >> 1) as u8,
                 ]);
                 members.iter().for_each(|units| full(out, units));
-                (Kind::Group, u64::from(*count))
+                (CapsuleForm::Group, u64::from(*count))
             }
         }
     }
@@ -173,7 +179,7 @@ fn any_part() -> impl Strategy<Value = Part> {
 }
 
 /// A section of `parts`, and what they are.
-fn section_of(parts: &[Part]) -> (Vec<u8>, Vec<(Kind, u64)>) {
+fn section_of(parts: &[Part]) -> (Vec<u8>, Vec<(CapsuleForm, u64)>) {
     let mut out = [7, MAGIC, parts.len() as u32].map(u32::to_le_bytes).concat();
     let mut bits = vec![0u8; parts.len().div_ceil(32) * 4];
     for (i, part) in parts.iter().enumerate() {
@@ -213,13 +219,13 @@ proptest! {
                 let site = Site { code: 16 * i + 3, mercury, width: 4 };
                 let fits = mercury % 16 <= 12;
                 match (record.kind, capsule.fields(&[site])) {
-                    (Kind::Elided, found) => prop_assert_eq!(found, Ok(vec![None])),
-                    (Kind::Full, Ok(found)) => {
+                    (CapsuleForm::Elided, found) => prop_assert_eq!(found, Ok(vec![None])),
+                    (CapsuleForm::Full, Ok(found)) => {
                         let start = record.bytes.end - 16 + (mercury % 16) as usize;
                         prop_assert!(fits);
                         prop_assert_eq!(found, vec![Some(start..start + 4)]);
                     }
-                    (kind, found) => prop_assert!(found.is_err() && !(kind == Kind::Full && fits)),
+                    (kind, found) => prop_assert!(found.is_err() && !(kind == CapsuleForm::Full && fits)),
                 }
             }
         }
@@ -278,7 +284,7 @@ fn records_written_again_are_the_same_but_for_the_index() {
         let capsule = Capsule::parse(b".nv.capmerc.text.f", &data).unwrap();
         let entries: Vec<Option<&[u8]>> = capsule
             .records()
-            .map(|record| (record.kind != Kind::Elided).then(|| &data[record.bytes]))
+            .map(|record| (record.kind != CapsuleForm::Elided).then(|| &data[record.bytes]))
             .collect();
         let written = encode(&entries);
         assert_eq!(written[..4], [0; 4]);

@@ -11,12 +11,12 @@ use std::thread;
 
 use culd_link::{Dialect, Session};
 
-use crate::input::{Item, Shared, Sources, Store};
-use crate::job::{self, Prepared, PreparedOptions, StagedLink};
+use crate::input::{InputItem, SharedInputs, Sources, Store};
+use crate::job::{self, PreparedLink, PreparedOptions, StagedLink};
 use crate::messages::{LineList, RunOutcome};
-use crate::options::{Id, Options, Target};
+use crate::options::{CommandOptions, OptionId, Target};
 use crate::os::heap;
-use crate::registration::Listing;
+use crate::registration::ModuleListing;
 use crate::{index, threads};
 
 /// If the inputs have this many bytes or more, at most two links run at once: each holds its
@@ -24,29 +24,29 @@ use crate::{index, threads};
 const LARGE: u64 = 64 << 20;
 
 /// A link for one target.
-pub(super) struct Link {
-    pub(super) options: Options,
+pub(super) struct TargetLink {
+    pub(super) options: CommandOptions,
     pub(super) target: Target,
     /// The release that is followed; that of the newest input, if it is not known.
     pub(super) dialect: Option<&'static Dialect>,
 }
 
 /// The result of one link.
-pub(super) struct Done<T> {
+pub(super) struct TargetResult<T> {
     pub(super) outcome: RunOutcome,
     /// The value made from the image; `None` after an error, and where nothing is linked.
     pub(super) made: Option<T>,
     /// The modules of the program; `None` after an error.
-    pub(super) listing: Option<Listing>,
+    pub(super) listing: Option<ModuleListing>,
 }
 
 /// Runs all `links` of the same inputs. `make` turns an image into the value that is kept.
 pub(super) fn all<T: Send>(
-    links: &[Link],
-    items: &[Item<'_>],
-    shared: &Shared<'_>,
+    links: &[TargetLink],
+    items: &[InputItem<'_>],
+    shared: &SharedInputs<'_>,
     make: impl Fn(usize, Vec<u8>) -> Result<T, String> + Sync,
-) -> Vec<Done<T>> {
+) -> Vec<TargetResult<T>> {
     let Some(first) = links.first() else { return Vec::new() };
     let (threads, _) = threads::threads(&first.options);
     let threads = if threads == 0 { threads::cores() } else { threads };
@@ -64,7 +64,8 @@ pub(super) fn all<T: Send>(
             .collect();
     }
     let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Done<T>>>> = links.iter().map(|_| Mutex::new(None)).collect();
+    let done: Vec<Mutex<Option<TargetResult<T>>>> =
+        links.iter().map(|_| Mutex::new(None)).collect();
     let lane = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -90,20 +91,20 @@ const STACK: usize = 8 << 20;
 
 /// Makes one link.
 fn one<T>(
-    link: &Link,
-    items: &[Item<'_>],
-    shared: &Shared<'_>,
+    link: &TargetLink,
+    items: &[InputItem<'_>],
+    shared: &SharedInputs<'_>,
     session: &Session,
     make: &dyn Fn(Vec<u8>) -> Result<T, String>,
-) -> Done<T> {
-    let Link { options, target, dialect } = link;
+) -> TargetResult<T> {
+    let TargetLink { options, target, dialect } = link;
     let mut lines = LineList::new(options, &target.name());
-    let mut done = Done { outcome: RunOutcome::success(), made: None, listing: None };
+    let mut done = TargetResult { outcome: RunOutcome::success(), made: None, listing: None };
     let index = match index::read(options) {
         Ok(index) => index,
         Err(line) => {
             lines.push(line);
-            return Done { outcome: lines.end(), ..done };
+            return TargetResult { outcome: lines.end(), ..done };
         }
     };
     let store = Store::copying();
@@ -111,7 +112,7 @@ fn one<T>(
     let sources = Sources { items, store: &store, shared: Some(shared) };
     let StagedLink { gathered, link_options, ready } = job.stage(sources, &mut lines);
     if !ready {
-        return Done { outcome: lines.end(), ..done };
+        return TargetResult { outcome: lines.end(), ..done };
     }
     let mut image = None;
     let system = if let Target::Virtual(_) = target {
@@ -122,10 +123,10 @@ fn one<T>(
         gathered.registration.system_library(|| false)
     } else {
         let inputs = gathered.link_inputs();
-        let Prepared { image: prepared, system, .. } =
+        let PreparedLink { image: prepared, system, .. } =
             job::prepare(options, session, &gathered, &inputs, &link_options, &mut lines);
         image = prepared.map(|image| image.to_vec(session));
-        if let (Some(bytes), true) = (&image, options.flag(Id::Verify))
+        if let (Some(bytes), true) = (&image, options.flag(OptionId::Verify))
             && let Err(line) = job::verified(bytes)
         {
             lines.push(line);
@@ -142,5 +143,5 @@ fn one<T>(
             Err(error) => lines.push(super::packing_failed(&error)),
         }
     }
-    Done { outcome: lines.end(), ..done }
+    TargetResult { outcome: lines.end(), ..done }
 }

@@ -17,20 +17,22 @@ use std::path::{Path, PathBuf};
 use culd_fatbin::header::flag;
 use culd_fatbin::packing::Packing;
 use culd_fatbin::registration::{Machine, host_object, module_object};
-use culd_fatbin::writer::{Image, Pieces, Target as ImageTarget};
+use culd_fatbin::writer::{ImageTarget, InputImage, Pieces};
 use culd_link::{Output as _, Session, Severity};
 
-use self::links::{Done, Link};
-use self::plan::Form;
-pub(crate) use self::plan::Plan;
-use crate::input::{Item, Shared, Store};
+use self::links::{TargetLink, TargetResult};
+use self::plan::DeviceLinkForm;
+pub(crate) use self::plan::DeviceLinkPlan;
+use crate::input::{InputItem, SharedInputs, Store};
 use crate::messages::{FileError, Line, LineList, RunOutcome};
 use crate::nvcc::{CommandLine, NvccError, Profile};
-use crate::options::{Id, Options, Origin, Request, Row, TABLE, UsageError, dialect, parse};
+use crate::options::{
+    CommandOptions, OptionId, OptionRow, Origin, Request, TABLE, UsageError, dialect, parse,
+};
 use crate::os::files::FileChange;
 use crate::os::guard;
 use crate::os::output::Replacement;
-use crate::registration::Listing;
+use crate::registration::ModuleListing;
 use crate::toolkit::marker;
 use crate::tools;
 
@@ -64,16 +66,16 @@ pub(crate) fn device_link(words: &[OsString]) -> (String, RunOutcome) {
 #[derive(Debug)]
 pub struct DeviceLinkRequest<'d> {
     /// The options of each link, which name real targets.
-    pub options: Vec<Options>,
+    pub options: Vec<CommandOptions>,
     /// The inputs in order.
-    pub items: &'d [Item<'d>],
+    pub items: &'d [InputItem<'d>],
 }
 
 /// What came of a device link in memory.
 #[derive(Debug)]
-pub struct DeviceLinked {
+pub struct DeviceLinkResult {
     /// The entries of the fat binary; `None` after an error.
-    pub images: Option<Vec<Image>>,
+    pub images: Option<Vec<InputImage>>,
     /// The ids of the modules that the program registers.
     pub modules: Vec<Vec<u8>>,
     /// What there is to say, up to the first link that fails.
@@ -81,40 +83,40 @@ pub struct DeviceLinked {
 }
 
 /// Links for all targets in memory. Files are copied.
-pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinked {
+pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinkResult {
     let DeviceLinkRequest { options, items } = request;
     let mut lines = LineList::of(None);
-    let link = |mut options: Options| {
+    let link = |mut options: CommandOptions| {
         // Modules that are linked already are left out.
-        options.set(Id::RegisterFile, [""]);
+        options.set(OptionId::RegisterFile, [""]);
         options.inputs = items.iter().map(|item| item.path().to_owned()).collect();
         let dialect = dialect::named(&options);
-        Some(Link { target: options.target?, options, dialect })
+        Some(TargetLink { target: options.target?, options, dialect })
     };
-    let links: Vec<Link> = options.into_iter().filter_map(link).collect();
+    let links: Vec<TargetLink> = options.into_iter().filter_map(link).collect();
     let store = Store::copying();
-    let nobody = Options::for_nobody();
+    let nobody = CommandOptions::for_nobody();
     let first = links.first().map_or(&nobody, |link| &link.options);
-    let shared = Shared::open(first, items, &store, &Session::with_threads(0));
+    let shared = SharedInputs::open(first, items, &store, &Session::with_threads(0));
     let done = links::all(&links, items, &shared, |number, image| {
         let arch = links[number].target.arch();
         let target = ImageTarget { sm: arch.sm, variant: arch.variant };
-        let entry = Image::cubin(image, target).map_err(|error| error.to_string())?;
+        let entry = InputImage::cubin(image, target).map_err(|error| error.to_string())?;
         Packing::default().pack(entry).map_err(|error| error.to_string())
     });
     let linked = gathered(done, &mut lines).ok();
     let (images, listing) = linked.unzip();
-    let listing: Option<Listing> = listing.flatten();
-    let ids = listing.as_ref().map(Listing::ids).unwrap_or_default();
+    let listing: Option<ModuleListing> = listing.flatten();
+    let ids = listing.as_ref().map(ModuleListing::ids).unwrap_or_default();
     let modules = ids.into_iter().map(<[u8]>::to_vec).collect();
-    DeviceLinked { images, modules, lines: lines.end().lines }
+    DeviceLinkResult { images, modules, lines: lines.end().lines }
 }
 
 /// The options that `culd device-link` adds to nvcc's.
 struct Command;
 
 impl Command {
-    fn read(words: &[OsString]) -> Result<Option<(Plan, Vec<Line>)>, NvccError> {
+    fn read(words: &[OsString]) -> Result<Option<(DeviceLinkPlan, Vec<Line>)>, NvccError> {
         let (mut cuda, mut machine, mut rest) = (None, None, Vec::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -148,16 +150,16 @@ impl Command {
 }
 
 /// The plan for `line`, by the rules of the release that this program stands for.
-pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<Plan, NvccError> {
+pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<DeviceLinkPlan, NvccError> {
     let release = marker::release().unwrap_or(culd_link::Dialect::usual());
-    Plan::new(line, profile, release)
+    DeviceLinkPlan::new(line, profile, release)
 }
 
 /// The profile of the toolkit `cuda`, or of the first toolkit found.
 fn profile(cuda: Option<&Path>) -> Profile {
     let homes = match cuda {
         Some(cuda) => vec![cuda.to_owned()],
-        None => tools::toolkit_homes(&Options::for_nobody()),
+        None => tools::toolkit_homes(&CommandOptions::for_nobody()),
     };
     homes.iter().find_map(|home| Profile::of(&home.join("bin"))).unwrap_or_default()
 }
@@ -168,66 +170,71 @@ pub(crate) fn packing_failed(error: &str) -> Line {
 }
 
 /// The end of an attempt.
-enum End {
+enum RunEnd {
     Done,
     /// Another process writes into the inputs.
     Again,
 }
 
 /// Makes the device link and writes the output.
-pub(crate) fn run(plan: &Plan) -> RunOutcome {
+pub(crate) fn run(plan: &DeviceLinkPlan) -> RunOutcome {
     let mut lines = LineList::of(None);
     // All inputs stay until the process ends, which gives them back at once.
     let store: &'static Store = Box::leak(Box::new(Store::mapping()));
     guard::hold_panics(true);
     let end = attempt(plan, store, &mut lines);
     guard::hold_panics(false);
-    if let End::Again = end {
+    if let RunEnd::Again = end {
         lines = LineList::of(None);
         attempt(plan, Box::leak(Box::new(store.again())), &mut lines);
     }
     lines.end()
 }
 
-fn attempt(plan: &Plan, store: &'static Store, lines: &mut LineList) -> End {
+fn attempt(plan: &DeviceLinkPlan, store: &'static Store, lines: &mut LineList) -> RunEnd {
     let ended = catch_unwind(AssertUnwindSafe(|| whole(plan, store, lines)));
     let changed = || store.change(&Session::serial());
     match ended {
-        Ok(Ok(())) => End::Done,
-        Ok(Err(Stopped)) => match changed() {
-            FileChange::None => End::Done,
-            FileChange::Perhaps => End::Again,
+        Ok(Ok(())) => RunEnd::Done,
+        Ok(Err(NoOutput)) => match changed() {
+            FileChange::None => RunEnd::Done,
+            FileChange::Perhaps => RunEnd::Again,
             FileChange::Certain(path) => {
                 let line = Line::new(Severity::Fatal, FileError::Changed(culd_text::name(path)));
                 lines.push(line.with_notes(vec!["it changed while it was linked".to_owned()]));
-                End::Done
+                RunEnd::Done
             }
         },
-        Err(_) if store.has_maps() => End::Again,
+        Err(_) if store.has_maps() => RunEnd::Again,
         Err(panic) => resume_unwind(panic),
     }
 }
 
 /// There is no output; the reason is in the lines, or in the inputs, which changed.
-struct Stopped;
+struct NoOutput;
 
-fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(), Stopped> {
+fn whole(
+    plan: &DeviceLinkPlan,
+    store: &'static Store,
+    lines: &mut LineList,
+) -> Result<(), NoOutput> {
     let machine = plan.machine.or(Machine::by_name(ARCH)).unwrap_or(Machine::X86_64);
     let stop = |lines: &mut LineList, line: Line| {
         lines.push(line);
-        Err(Stopped)
+        Err(NoOutput)
     };
     // The inputs and libraries of all links are the same.
     let first = match options_of(plan, 0, machine) {
         Ok(options) => options,
         Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
     };
-    let items: &'static [Item<'static>] = Vec::leak(first.inputs.iter().map(Item::named).collect());
-    let shared = Shared::open(&first, items, store, &Session::with_threads(0));
+    let items: &'static [InputItem<'static>] =
+        Vec::leak(first.inputs.iter().map(InputItem::named).collect());
+    let shared = SharedInputs::open(&first, items, store, &Session::with_threads(0));
     let machine = match (plan.machine, shared.machine().map(Machine::by_number)) {
         (Some(machine), _) | (None, Some(Some(machine))) => machine,
         (None, None) => machine,
-        (None, Some(None)) if plan.form != Form::Object => machine,
+        (None, Some(None)) if plan.form != DeviceLinkForm::Object => machine,
         (None, Some(None)) => {
             let what = "The host objects are for a machine for which culd writes none";
             return stop(lines, Line::new(Severity::Fatal, what));
@@ -239,7 +246,7 @@ fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(),
             Ok(options) => {
                 let target = plan.codes[number].target;
                 let dialect = dialect::chosen(&options);
-                links.push(Link { options, target, dialect });
+                links.push(TargetLink { options, target, dialect });
             }
             Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
         }
@@ -247,31 +254,35 @@ fn whole(plan: &Plan, store: &'static Store, lines: &mut LineList) -> Result<(),
     let done = links::all(&links, items, &shared, |number, image| made(plan, number, image));
     let (images, listing) = gathered(done, lines)?;
     if store.change(&Session::serial()) != FileChange::None {
-        return Err(Stopped);
+        return Err(NoOutput);
     }
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
 }
 
 /// The options of culd that mean the same for every link of a device link. The others concern one
 /// link.
-const ALLOWED: &[Id] = &[
-    Id::Dialect,
-    Id::NoFork,
-    Id::NoNotes,
-    Id::PtxasPath,
-    Id::Strict,
-    Id::Threads,
-    Id::Undefined,
-    Id::Verify,
+const ALLOWED: &[OptionId] = &[
+    OptionId::Dialect,
+    OptionId::NoFork,
+    OptionId::NoNotes,
+    OptionId::PtxasPath,
+    OptionId::Strict,
+    OptionId::Threads,
+    OptionId::Undefined,
+    OptionId::Verify,
 ];
 
 /// The options of nvlink for link number `number`.
-fn options_of(plan: &Plan, number: usize, machine: Machine) -> Result<Options, UsageError> {
+fn options_of(
+    plan: &DeviceLinkPlan,
+    number: usize,
+    machine: Machine,
+) -> Result<CommandOptions, UsageError> {
     match parse(&plan.words(number, machine)).request? {
         Request::Link(options) => {
-            let beside = |row: &&Row| {
+            let beside = |row: &&OptionRow| {
                 let own = row.origin == Origin::Culd && !ALLOWED.contains(&row.id);
-                (own || row.id == Id::Time) && options.values(row.id).is_some()
+                (own || row.id == OptionId::Time) && options.values(row.id).is_some()
             };
             match TABLE.iter().find(beside) {
                 Some(row) => Err(UsageError::NotInDeviceLink(row.long)),
@@ -284,11 +295,11 @@ fn options_of(plan: &Plan, number: usize, machine: Machine) -> Result<Options, U
 }
 
 /// The part of a linked image that is kept: its entry in the fat binary, or the whole image.
-fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
+fn made(plan: &DeviceLinkPlan, number: usize, image: Vec<u8>) -> Result<InputImage, String> {
     let arch = plan.codes[number].target.arch();
     let target = ImageTarget { sm: arch.sm, variant: arch.variant };
-    let entry = Image::cubin(image, target).map_err(|error| error.to_string())?;
-    if plan.form == Form::Cubin {
+    let entry = InputImage::cubin(image, target).map_err(|error| error.to_string())?;
+    if plan.form == DeviceLinkForm::Cubin {
         return Ok(entry);
     }
     let flags = if plan.debug { flag::DEBUG } else { 0 };
@@ -299,14 +310,14 @@ fn made(plan: &Plan, number: usize, image: Vec<u8>) -> Result<Image, String> {
 /// The images of all links and the modules of the program, or the error of the first link that
 /// failed.
 fn gathered(
-    done: Vec<Done<Image>>,
+    done: Vec<TargetResult<InputImage>>,
     lines: &mut LineList,
-) -> Result<(Vec<Image>, Option<Listing>), Stopped> {
-    let (mut images, mut listing): (Vec<Image>, Option<Listing>) = (Vec::new(), None);
-    for Done { outcome, made, listing: own } in done {
+) -> Result<(Vec<InputImage>, Option<ModuleListing>), NoOutput> {
+    let (mut images, mut listing): (Vec<InputImage>, Option<ModuleListing>) = (Vec::new(), None);
+    for TargetResult { outcome, made, listing: own } in done {
         lines.extend(outcome.lines);
         if outcome.status != 0 {
-            return Err(Stopped);
+            return Err(NoOutput);
         }
         images.extend(made);
         match (&mut listing, own) {
@@ -319,27 +330,27 @@ fn gathered(
 
 /// Writes the output.
 fn write(
-    plan: &Plan,
+    plan: &DeviceLinkPlan,
     machine: Machine,
-    images: &[Image],
-    listing: Option<&Listing>,
+    images: &[InputImage],
+    listing: Option<&ModuleListing>,
 ) -> Result<(), Line> {
     let failed = |error: std::io::Error| FileError::output(&plan.output, &error);
     let damaged = |error: culd_fatbin::Error| packing_failed(&error.to_string());
     let pieces = Pieces::new(images).map_err(damaged)?;
     let head = match plan.form {
-        Form::Cubin => {
+        DeviceLinkForm::Cubin => {
             // Nothing is linked for a virtual architecture.
             let Some(image) = images.first() else { return Ok(()) };
             return put(&plan.output, std::iter::once(image.payload())).map_err(failed);
         }
-        Form::Fatbin => Vec::new(),
-        Form::Object if plan.relocatable => {
+        DeviceLinkForm::Fatbin => Vec::new(),
+        DeviceLinkForm::Object if plan.relocatable => {
             let id = module_of_path(&plan.output).map_err(failed)?;
             module_object(machine, plan.visibility, pieces.size(), &id).map_err(damaged)?
         }
-        Form::Object => {
-            let ids = listing.map(Listing::ids).unwrap_or_default();
+        DeviceLinkForm::Object => {
+            let ids = listing.map(ModuleListing::ids).unwrap_or_default();
             host_object(machine, plan.visibility, pieces.size(), &ids).map_err(damaged)?
         }
     };

@@ -1,8 +1,8 @@
 //! The plan of a line of nvcc: the links that nvcc would start, and the output made from their
 //! images.
 //!
-//! In: a [`CommandLine`], a toolkit. Out: a [`Plan`]. Each link is a line of nvlink with nvcc's
-//! words in nvcc's order, so that only `options` decides on their meaning.
+//! In: a [`CommandLine`], a toolkit. Out: a [`DeviceLinkPlan`]. Each link is a line of nvlink with
+//! nvcc's words in nvcc's order, so that only `options` decides on their meaning.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +12,10 @@ use culd_fatbin::packing::{Mode, Packing};
 use culd_fatbin::registration::{Machine, Visibility};
 use culd_link::Dialect;
 
-use crate::nvcc::{Code, Codes, CommandLine, HostWord, Id, NvccError, Profile, codes, host_word};
+use crate::nvcc::{
+    CommandLine, HostWord, NvccError, NvccOptionId, Profile, TargetCode, TargetCodes, codes,
+    host_word,
+};
 use crate::options::{Target, UsageError, base_name};
 
 /// The name of nvcc's output without `-o`.
@@ -20,7 +23,7 @@ const USUAL_OUTPUT: &str = "a_dlink";
 
 /// The kind of output of a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum DeviceLinkForm {
     /// An object for the host linker.
     Object,
     /// `-fatbin`: the linked images in a fat binary.
@@ -31,9 +34,9 @@ pub(crate) enum Form {
 
 /// A device link that is to be made.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) codes: Vec<Code>,
-    pub(crate) form: Form,
+pub(crate) struct DeviceLinkPlan {
+    pub(crate) codes: Vec<TargetCode>,
+    pub(crate) form: DeviceLinkForm,
     /// `-r`: the output takes part in a later device link.
     pub(crate) relocatable: bool,
     pub(crate) output: PathBuf,
@@ -58,14 +61,14 @@ const COMPILED: &[&[u8]] = &[
     b"c", b"cc", b"cpp", b"cu", b"cubin", b"cup", b"cxx", b"gpu", b"i", b"ii", b"ptx", b"s", b"S",
 ];
 
-impl Plan {
+impl DeviceLinkPlan {
     /// The plan for `line` and the words that the toolkit of `profile` adds.
     pub(crate) fn new(
         line: &CommandLine,
         profile: &Profile,
         release: &'static Dialect,
     ) -> Result<Self, NvccError> {
-        let lto = line.has(Id::Lto);
+        let lto = line.has(NvccOptionId::Lto);
         if let Some(word) = line.beyond.first() {
             return Err(NvccError::Beyond(word.clone()));
         }
@@ -76,27 +79,31 @@ impl Plan {
         if line.inputs.is_empty() {
             return Err(UsageError::NoInput.into());
         }
-        let wanted =
-            codes(line.value(Id::Arch), line.list(Id::Code), line.list(Id::Generate), release)?;
+        let wanted = codes(
+            line.value(NvccOptionId::Arch),
+            line.list(NvccOptionId::Code),
+            line.list(NvccOptionId::Generate),
+            release,
+        )?;
         let form = match () {
-            () if line.has(Id::Cubin) => Form::Cubin,
-            () if line.has(Id::Fatbin) => Form::Fatbin,
-            () => Form::Object,
+            () if line.has(NvccOptionId::Cubin) => DeviceLinkForm::Cubin,
+            () if line.has(NvccOptionId::Fatbin) => DeviceLinkForm::Fatbin,
+            () => DeviceLinkForm::Object,
         };
-        let relocatable = line.has(Id::Relocatable);
-        let (debug, lines) = (line.has(Id::Debug), line.has(Id::Lineinfo));
+        let relocatable = line.has(NvccOptionId::Relocatable);
+        let (debug, lines) = (line.has(NvccOptionId::Debug), line.has(NvccOptionId::Lineinfo));
         let mut packing = packing(line)?;
         packing.all |= debug || relocatable;
         let extension = match form {
-            Form::Object => "o",
-            Form::Fatbin => "fatbin",
-            Form::Cubin => "cubin",
+            DeviceLinkForm::Object => "o",
+            DeviceLinkForm::Fatbin => "fatbin",
+            DeviceLinkForm::Cubin => "cubin",
         };
         let usual = || PathBuf::from(USUAL_OUTPUT).with_extension(extension);
-        Ok(Plan {
+        Ok(DeviceLinkPlan {
             form,
             relocatable,
-            output: line.value(Id::Output).map_or_else(usual, PathBuf::from),
+            output: line.value(NvccOptionId::Output).map_or_else(usual, PathBuf::from),
             packing,
             debug,
             ident: match () {
@@ -109,19 +116,19 @@ impl Plan {
             inputs: line.inputs.clone(),
             before: before(line, profile),
             behind: behind(line, profile, &wanted),
-            has_runtime: line.text(Id::DeviceRuntime) != Some("none"),
+            has_runtime: line.text(NvccOptionId::DeviceRuntime) != Some("none"),
             codes: wanted.targets,
         })
     }
 
     /// True if the output is an object for the host linker.
     pub(crate) fn is_plain(&self) -> bool {
-        self.form == Form::Object && !self.relocatable
+        self.form == DeviceLinkForm::Object && !self.relocatable
     }
 
     /// The number of links: nvcc makes but one for `-cubin`.
     pub(crate) fn links(&self) -> usize {
-        if self.form == Form::Cubin { 1 } else { self.codes.len() }
+        if self.form == DeviceLinkForm::Cubin { 1 } else { self.codes.len() }
     }
 
     /// The words of nvlink for the link for code number `number`.
@@ -132,7 +139,7 @@ impl Plan {
         words.push(format!("-arch={}", code.target.name()).into());
         if self.relocatable {
             words.push(word("-r"));
-        } else if self.form == Form::Object {
+        } else if self.form == DeviceLinkForm::Object {
             words.push(joined("--register-link-binaries=", self.side_output(".reg.c")));
         }
         words.push(word(match machine {
@@ -146,7 +153,7 @@ impl Plan {
         }
         if let Target::Real(_) = code.target {
             let output = match self.form {
-                Form::Cubin => self.output.clone().into_os_string(),
+                DeviceLinkForm::Cubin => self.output.clone().into_os_string(),
                 _ => self.side_output(&format!("{}.cubin", code.suffix)),
             };
             words.extend([word("-o"), output]);
@@ -171,44 +178,47 @@ fn joined(name: &str, value: impl AsRef<OsStr>) -> OsString {
 
 /// The words of nvlink in front of the architecture of the host.
 fn before(line: &CommandLine, profile: &Profile) -> Vec<OsString> {
-    let mut words = line.list(Id::NvlinkWords).to_vec();
+    let mut words = line.list(NvccOptionId::NvlinkWords).to_vec();
     words.push("-m64".into());
     for (given, word) in [
-        (line.has(Id::Shared), "--shared"),
-        (line.list(Id::Werror).iter().any(|kind| kind == "all-warnings"), "--warning-as-error"),
-        (line.has(Id::NoWarnings), "-w"),
-        (line.has(Id::Debug), "-g"),
+        (line.has(NvccOptionId::Shared), "--shared"),
+        (
+            line.list(NvccOptionId::Werror).iter().any(|kind| kind == "all-warnings"),
+            "--warning-as-error",
+        ),
+        (line.has(NvccOptionId::NoWarnings), "-w"),
+        (line.has(NvccOptionId::Debug), "-g"),
     ] {
         words.extend(given.then(|| OsString::from(word)));
     }
-    words.extend(line.list(Id::LibraryPath).iter().map(|folder| joined("-L", folder)));
-    words.extend(line.list(Id::Library).iter().map(|name| joined("-l", name)));
+    words.extend(line.list(NvccOptionId::LibraryPath).iter().map(|folder| joined("-L", folder)));
+    words.extend(line.list(NvccOptionId::Library).iter().map(|name| joined("-l", name)));
     words.extend(profile.libraries.iter().cloned());
     words
 }
 
 /// The words of nvlink behind the architecture of the host.
-fn behind(line: &CommandLine, profile: &Profile, codes: &Codes) -> Vec<OsString> {
+fn behind(line: &CommandLine, profile: &Profile, codes: &TargetCodes) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
-    if line.has(Id::ResourceUsage) {
+    if line.has(NvccOptionId::ResourceUsage) {
         words.push("-v".into());
     }
     if codes.reports {
         words.push("-report-arch".into());
     }
-    if line.has(Id::Lto) {
+    if line.has(NvccOptionId::Lto) {
         words.extend(["-dlto".into(), joined("-nvvmpath=", &profile.nvvm)]);
-        let registers = line.text(Id::MaxRegisters).filter(|&count| count != "0");
+        let registers = line.text(NvccOptionId::MaxRegisters).filter(|&count| count != "0");
         words.extend(registers.map(|count| joined("-maxrregcount=", count)));
-        let ptxas = line.list(Id::PtxasWords);
+        let ptxas = line.list(NvccOptionId::PtxasWords);
         if !ptxas.is_empty() {
             // One word, a blank behind each of them.
             let text = ptxas.iter().flat_map(|word| [word.as_bytes(), b" "]).collect::<Vec<_>>();
             words.extend(["-Xptxas".into(), OsString::from_vec(text.concat())]);
         }
         for (id, name) in [
-            (Id::SplitCompile, "-split-compile="),
-            (Id::SplitCompileExtended, "-split-compile-extended="),
+            (NvccOptionId::SplitCompile, "-split-compile="),
+            (NvccOptionId::SplitCompileExtended, "-split-compile-extended="),
         ] {
             words.extend(line.value(id).map(|value| joined(name, value)));
         }
@@ -218,16 +228,16 @@ fn behind(line: &CommandLine, profile: &Profile, codes: &Codes) -> Vec<OsString>
 
 /// The visibility of the host object's symbols, by the words for the host compiler.
 fn host_words(line: &CommandLine) -> Result<Visibility, NvccError> {
-    let forwards = line.has(Id::ForwardCompiler) || line.has(Id::ForwardBoth);
+    let forwards = line.has(NvccOptionId::ForwardCompiler) || line.has(NvccOptionId::ForwardBoth);
     if let Some(word) = line.unknown.first()
         && !forwards
-        && !line.has(Id::ForwardLinker)
+        && !line.has(NvccOptionId::ForwardLinker)
     {
         return Err(UsageError::Unknown(culd_text::name(word)).into());
     }
     let unknown: &[OsString] = if forwards { &line.unknown } else { &[] };
     let mut visibility = Visibility::default();
-    for word in line.list(Id::HostWords).iter().chain(unknown) {
+    for word in line.list(NvccOptionId::HostWords).iter().chain(unknown) {
         // An element of a list can have several.
         for word in word.as_bytes().split(|byte| b" \t".contains(byte)) {
             match host_word(OsStr::from_bytes(word)) {
@@ -244,9 +254,9 @@ fn host_words(line: &CommandLine) -> Result<Visibility, NvccError> {
 
 /// The compression of the images, by options of nvcc and words for fatbinary.
 fn packing(line: &CommandLine) -> Result<Packing, NvccError> {
-    let mode = line.text(Id::CompressMode).and_then(Mode::by_name).unwrap_or_default();
-    let mut packing = Packing { mode, off: line.has(Id::NoCompress), all: false };
-    for word in line.list(Id::FatbinaryWords) {
+    let mode = line.text(NvccOptionId::CompressMode).and_then(Mode::by_name).unwrap_or_default();
+    let mut packing = Packing { mode, off: line.has(NvccOptionId::NoCompress), all: false };
+    for word in line.list(NvccOptionId::FatbinaryWords) {
         match word.as_bytes() {
             b"-compress-all" | b"--compress-all" => packing.all = true,
             b"-compress=false" | b"--compress=false" => packing.off = true,

@@ -10,7 +10,7 @@ use culd_fatbin::{Format, archive, sniff};
 use super::walk::InputSource;
 use super::{Gatherer, InputStop};
 use crate::messages::{Ignored, InputError};
-use crate::options::Id;
+use crate::options::OptionId;
 use crate::os::files::{self, Identity, Kinds};
 
 /// The limit of archives in archives.
@@ -99,8 +99,8 @@ impl<'a> Gatherer<'a, '_> {
         let name = format!("{}:{}", archive.name, culd_text::bytes(member.name));
         let path = [archive.path, b":", member.name].concat();
         let (bytes, file) = match member.contents {
-            archive::Contents::Here { data, .. } => (data, None),
-            archive::Contents::Elsewhere { .. } => {
+            archive::MemberContents::Here { data, .. } => (data, None),
+            archive::MemberContents::Elsewhere { .. } => {
                 let place = archive.folder.join(OsStr::from_bytes(member.name));
                 let (bytes, identity) = self.thin_member(&place).map_err(|error| {
                     self.fatal(InputError::Open(name.clone()), vec![error.to_string()])
@@ -168,7 +168,7 @@ impl<'a> Gatherer<'a, '_> {
     /// Reports how many members lack the target, with `--strict` only. Without it the message about
     /// an undefined symbol names the member that would have defined it.
     fn members_without_code(&mut self, archive: &ArchiveReader<'_, 'a>, count: usize) {
-        let wanted = self.options.flag(Id::Strict) && !archive.system;
+        let wanted = self.options.flag(OptionId::Strict) && !archive.system;
         if count != 0 && wanted && self.warns_of_missing_code() {
             let (file, arch) = (archive.name.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });

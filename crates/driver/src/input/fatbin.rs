@@ -1,6 +1,6 @@
 //! Fat binaries: one image of each container.
 
-use culd_fatbin::container::{Container, Entry, Kind, containers};
+use culd_fatbin::container::{Container, FatbinEntry, ImageKind, containers};
 use culd_fatbin::header::flag;
 use culd_link::{DIALECTS, Dialect};
 
@@ -8,9 +8,9 @@ use super::Gatherer;
 use super::gathered::{DeviceCode, InputEvent, InputStop, LtoPiece};
 use super::select::{ImageForm, ImageOffer, choose};
 use super::walk::InputSource;
-use crate::hints::{self, Unlinked};
+use crate::hints::{self, UnlinkedReason};
 use crate::messages::InputError;
-use crate::options::{Id, Target};
+use crate::options::{OptionId, Target};
 use crate::registration::ModuleNumber;
 
 impl<'a> Gatherer<'a, '_> {
@@ -29,7 +29,7 @@ impl<'a> Gatherer<'a, '_> {
         for container in containers(bytes) {
             any = true;
             let parts = container.and_then(|container| {
-                let entries = container.entries().collect::<Result<Vec<Entry<'a>>, _>>()?;
+                let entries = container.entries().collect::<Result<Vec<FatbinEntry<'a>>, _>>()?;
                 Ok((container.bytes(), entries))
             });
             let (container, entries) = parts.map_err(|error: culd_fatbin::Error| {
@@ -60,11 +60,11 @@ impl<'a> Gatherer<'a, '_> {
         &mut self,
         source: &InputSource,
         bytes: &'a [u8],
-        entries: Vec<Entry<'a>>,
+        entries: Vec<FatbinEntry<'a>>,
         module: ModuleNumber,
         is_first: bool,
     ) -> Result<bool, InputStop> {
-        let usable: Vec<(Entry<'a>, ImageOffer)> =
+        let usable: Vec<(FatbinEntry<'a>, ImageOffer)> =
             entries.into_iter().filter_map(|entry| Some((entry, offer(&entry)?))).collect();
         let offers: Vec<ImageOffer> = usable.iter().map(|(_, offer)| *offer).collect();
         let rules = self.rules;
@@ -104,7 +104,7 @@ impl<'a> Gatherer<'a, '_> {
         &mut self,
         source: &InputSource,
         bytes: &'a [u8],
-        fatbin: Option<Option<Entry<'a>>>,
+        fatbin: Option<Option<FatbinEntry<'a>>>,
         module: ModuleNumber,
     ) {
         let (name, is_fatbin) = (source.name.clone(), fatbin.is_some());
@@ -117,15 +117,15 @@ impl<'a> Gatherer<'a, '_> {
     fn arch_not_found(
         &mut self,
         source: &InputSource,
-        usable: &[(Entry<'a>, ImageOffer)],
+        usable: &[(FatbinEntry<'a>, ImageOffer)],
         is_first: bool,
     ) {
         self.found.without_code += 1;
         let archs: Vec<String> = usable.iter().map(|(entry, _)| describe(entry)).collect();
         for ((entry, _), arch) in usable.iter().zip(&archs) {
             let why = match entry.kind() {
-                Kind::LtoIr => Unlinked::LtoIr,
-                _ => Unlinked::OtherArch(arch.clone()),
+                ImageKind::LtoIr => UnlinkedReason::LtoIr,
+                _ => UnlinkedReason::OtherArch(arch.clone()),
             };
             self.unlinked(&source.name, why, entry);
         }
@@ -140,13 +140,14 @@ impl<'a> Gatherer<'a, '_> {
 
     /// Warnings about inputs without code for the target are wanted.
     pub(super) fn warns_of_missing_code(&self) -> bool {
-        !self.options.flag(Id::SuppressArchWarning) && !self.options.flag(Id::DisableInfos)
+        !self.options.flag(OptionId::SuppressArchWarning)
+            && !self.options.flag(OptionId::DisableInfos)
     }
 
     /// Remembers code that is not linked.
-    pub(super) fn unlinked(&mut self, file: &str, why: Unlinked, entry: &Entry<'a>) {
+    pub(super) fn unlinked(&mut self, file: &str, why: UnlinkedReason, entry: &FatbinEntry<'a>) {
         let code = match entry.kind() {
-            Kind::Elf => DeviceCode::Packed(*entry),
+            ImageKind::Elf => DeviceCode::Packed(*entry),
             _ => DeviceCode::PackedPtx(*entry),
         };
         self.found.elsewhere.push(code.elsewhere(file, why));
@@ -156,10 +157,10 @@ impl<'a> Gatherer<'a, '_> {
 /// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which has more
 /// names, before a cubin.
 fn sibling<'a>(
-    usable: &[(Entry<'a>, ImageOffer)],
+    usable: &[(FatbinEntry<'a>, ImageOffer)],
     target: Target,
     rules: &Dialect,
-) -> Option<Entry<'a>> {
+) -> Option<FatbinEntry<'a>> {
     let lto = usable.iter().map(|(_, offer)| offer);
     let lto = lto.filter(|offer| offer.form == ImageForm::Lto && offer.suits(target, rules, true));
     let lto = lto.max_by_key(|offer| (offer.sm, offer.variant))?;
@@ -173,22 +174,22 @@ fn sibling<'a>(
 
 /// True for an image that is for nothing: 0, or a number of more than three digits (transcript
 /// fat-binaries, no-arch).
-fn has_no_name(entry: &Entry<'_>) -> bool {
+fn has_no_name(entry: &FatbinEntry<'_>) -> bool {
     form(entry).is_some() && !(1..1000).contains(&entry.sm())
 }
 
 /// The form of an entry; `None` for entries that nvlink skips.
-fn form(entry: &Entry<'_>) -> Option<ImageForm> {
+fn form(entry: &FatbinEntry<'_>) -> Option<ImageForm> {
     match entry.kind() {
-        Kind::Elf => Some(ImageForm::Elf),
-        Kind::Ptx => Some(ImageForm::Ptx),
-        Kind::LtoIr => Some(ImageForm::Lto),
-        Kind::Other(_) => None,
+        ImageKind::Elf => Some(ImageForm::Elf),
+        ImageKind::Ptx => Some(ImageForm::Ptx),
+        ImageKind::LtoIr => Some(ImageForm::Lto),
+        ImageKind::Other(_) => None,
     }
 }
 
 /// The image of an entry; `None` for those of 32-bit hosts, too.
-fn offer(entry: &Entry<'_>) -> Option<ImageOffer> {
+fn offer(entry: &FatbinEntry<'_>) -> Option<ImageOffer> {
     let form = form(entry)?;
     entry.has(flag::BITS_64).then(|| ImageOffer {
         form,
@@ -199,17 +200,17 @@ fn offer(entry: &Entry<'_>) -> Option<ImageOffer> {
 }
 
 /// `sm_90a`, `compute_80 (PTX)`.
-fn describe(entry: &Entry<'_>) -> String {
+fn describe(entry: &FatbinEntry<'_>) -> String {
     let (sm, letter) = (entry.sm(), entry.variant().suffix());
     match entry.kind() {
-        Kind::Ptx => format!("compute_{sm}{letter} (PTX)"),
-        Kind::LtoIr => format!("lto_{sm}{letter} (LTO-IR)"),
+        ImageKind::Ptx => format!("compute_{sm}{letter} (PTX)"),
+        ImageKind::LtoIr => format!("lto_{sm}{letter} (LTO-IR)"),
         _ => format!("sm_{sm}{letter}"),
     }
 }
 
 /// All entries of the fat binaries in a section, as far as they can be read.
-pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = FatbinEntry<'_>> {
     containers(bytes)
         .map_while(Result::ok)
         .flat_map(|container: Container<'_>| container.entries().map_while(Result::ok))

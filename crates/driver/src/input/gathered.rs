@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use culd_fatbin::container::Entry;
+use culd_fatbin::container::FatbinEntry;
 use culd_link::{Dialect, Input, Severity};
 
-use crate::hints::Elsewhere;
+use crate::hints::UnlinkedCode;
 use crate::messages::{InputError, Line};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::registration::{ModuleNumber, Registration};
 
 /// Bytes of images that may be unpacked for one link: a small file can declare any size.
@@ -23,7 +23,7 @@ pub(crate) struct Inputs<'a> {
     /// Kernels that host code refers to; `None` if some input has no such list.
     pub(crate) references: Option<HostUses<'a>>,
     /// Device code that is not linked, to explain undefined references.
-    pub(crate) elsewhere: Vec<Elsewhere<'a>>,
+    pub(crate) elsewhere: Vec<UnlinkedCode<'a>>,
     /// Names of the archives that were looked into, as messages name them.
     pub(crate) archives: Vec<String>,
     /// All files that were read, in order.
@@ -112,7 +112,7 @@ pub(super) enum InputEvent<'a> {
 
 impl<'a> InputEvent<'a> {
     /// The line about it, if nothing is linked.
-    pub(super) fn line(self, options: &Options) -> Option<Line> {
+    pub(super) fn line(self, options: &CommandOptions) -> Option<Line> {
         match self {
             InputEvent::Line(line) => Some(line),
             InputEvent::Lto(_) => None,
@@ -151,10 +151,10 @@ pub(super) struct InputPiece<'a> {
 pub(crate) enum DeviceCode<'a> {
     Cubin(&'a [u8]),
     /// A cubin in a fat binary.
-    Packed(Entry<'a>),
+    Packed(FatbinEntry<'a>),
     Ptx(&'a [u8]),
     /// PTX in a fat binary.
-    PackedPtx(Entry<'a>),
+    PackedPtx(FatbinEntry<'a>),
 }
 
 /// A cubin to be linked.
@@ -165,12 +165,12 @@ pub(crate) struct LinkCubin<'a> {
     /// Part of a library that is linked only if something needs it.
     pub(crate) system: bool,
     /// What it was before it was compiled.
-    pub(crate) kind: Made,
+    pub(crate) kind: CubinOrigin,
 }
 
 /// What a cubin was before it was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum CubinOrigin {
     /// A cubin.
     Cubin,
     OfPtx,
@@ -188,7 +188,7 @@ pub(crate) struct LtoPiece<'a> {
     /// The module that it is in.
     pub(crate) module: ModuleNumber,
     /// An image of the same source for the same target that is not LTO-IR.
-    pub(crate) sibling: Option<Entry<'a>>,
+    pub(crate) sibling: Option<FatbinEntry<'a>>,
 }
 
 /// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.
@@ -215,8 +215,8 @@ pub struct NamedCubin {
 }
 
 /// The severity of a line about an ignored input; `None` if such lines are silenced.
-pub(super) fn ignored_severity(options: &Options) -> Option<Severity> {
-    match (options.flag(Id::Strict), options.flag(Id::DisableWarnings)) {
+pub(super) fn ignored_severity(options: &CommandOptions) -> Option<Severity> {
+    match (options.flag(OptionId::Strict), options.flag(OptionId::DisableWarnings)) {
         (true, _) => Some(Severity::Error),
         (false, true) => None,
         (false, false) => Some(Severity::Warning),

@@ -5,16 +5,16 @@
 use std::borrow::Cow;
 
 use culd_fatbin::container::containers;
-use culd_fatbin::host::{HostObject, ModuleIds, Reference};
+use culd_fatbin::host::{HostObject, HostReference, ModuleIds};
 use culd_link::Severity;
 
 use super::fatbin::entries;
 use super::gathered::{HostUses, InputEvent, InputStop};
 use super::walk::InputSource;
 use super::{Gatherer, HostLists};
-use crate::hints::Unlinked;
+use crate::hints::UnlinkedReason;
 use crate::messages::InputError;
-use crate::options::Id;
+use crate::options::OptionId;
 use crate::registration::{ModuleNumber, ModulePlace, Registration};
 
 impl<'a> Gatherer<'a, '_> {
@@ -31,7 +31,7 @@ impl<'a> Gatherer<'a, '_> {
         };
         let has_list = !modules.is_empty()
             && object.references.iter().any(|(reference, section)| {
-                *reference == Reference::Kernel && !section.data.is_empty()
+                *reference == HostReference::Kernel && !section.data.is_empty()
             });
         let lists = has_list.then(|| std::mem::take(&mut object.references));
         if object.module_ids.is_none() && self.found.lto.len() > before {
@@ -54,7 +54,7 @@ impl<'a> Gatherer<'a, '_> {
 
     /// Without a register file nothing is registered, and nvlink leaves nothing out.
     fn follows_device_links(&self) -> bool {
-        self.options.path(Id::RegisterFile).is_some()
+        self.options.path(OptionId::RegisterFile).is_some()
     }
 
     /// A module that is called by its path and has nothing for the target registers nothing. Then
@@ -81,7 +81,7 @@ impl<'a> Gatherer<'a, '_> {
                 return Ok(Vec::new());
             }
             for entry in object.whole_programs.iter().flat_map(|section| entries(section.data)) {
-                self.unlinked(&source.name, Unlinked::WholeProgram, &entry);
+                self.unlinked(&source.name, UnlinkedReason::WholeProgram, &entry);
             }
             return Ok(Vec::new());
         }
@@ -186,7 +186,7 @@ impl<'a> Gatherer<'a, '_> {
         let left_out = |module| registration.is_linked_before(module);
         let why = |module| {
             let by = registration.linked_by(module)?;
-            Some(Unlinked::LinkedBefore(by.to_owned()))
+            Some(UnlinkedReason::LinkedBefore(by.to_owned()))
         };
         let mut elsewhere = Vec::new();
         self.events.retain(|event| {
@@ -218,18 +218,19 @@ pub(super) fn references<'a>(
     for HostLists { system, lists, .. } in host_lists.iter().filter(counts) {
         for (reference, section) in lists.as_ref()? {
             let list = match reference {
-                Reference::Kernel => &mut all.external,
-                Reference::InternalKernel => &mut all.internal,
-                Reference::Constant => &mut all.constants,
-                Reference::InternalConstant => &mut all.internal_constants,
-                Reference::Variable => &mut all.variables,
-                Reference::InternalVariable => &mut all.internal_variables,
+                HostReference::Kernel => &mut all.external,
+                HostReference::InternalKernel => &mut all.internal,
+                HostReference::Constant => &mut all.constants,
+                HostReference::InternalConstant => &mut all.internal_constants,
+                HostReference::Variable => &mut all.variables,
+                HostReference::InternalVariable => &mut all.internal_variables,
             };
             if section.data.iter().all(|&byte| byte == 0) {
                 continue;
             }
             list.push(section.data);
-            let kernels = matches!(reference, Reference::Kernel | Reference::InternalKernel);
+            let kernels =
+                matches!(reference, HostReference::Kernel | HostReference::InternalKernel);
             all.selects |= kernels && !system;
         }
     }

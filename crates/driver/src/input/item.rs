@@ -1,6 +1,6 @@
 //! The inputs of a link, unread.
 //!
-//! In: paths and bytes. Out: [`Item`]s.
+//! In: paths and bytes. Out: [`InputItem`]s.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::messages::InputError;
 
 /// An input of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item<'i> {
+pub struct InputItem<'i> {
     /// Its name in messages; of a file, its path as text.
     pub name: String,
     /// Its kind.
@@ -53,16 +53,16 @@ pub enum InputKind {
     Library,
 }
 
-impl<'i> Item<'i> {
+impl<'i> InputItem<'i> {
     /// A file as the command line takes it.
     pub fn named(path: impl AsRef<Path>) -> Self {
-        Item::file(path, InputKind::Named)
+        InputItem::file(path, InputKind::Named)
     }
 
     /// A file of this kind.
     pub fn file(path: impl AsRef<Path>, kind: InputKind) -> Self {
         let path = path.as_ref();
-        Item { name: culd_text::name(path), kind, content: Content::File(path.to_owned()) }
+        InputItem { name: culd_text::name(path), kind, content: Content::File(path.to_owned()) }
     }
 
     /// The path of the file that holds its bytes.

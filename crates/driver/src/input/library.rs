@@ -9,7 +9,7 @@ use super::archive::ArchiveReader;
 use super::walk::is_system;
 use super::{Gatherer, InputStop};
 use crate::messages::{Ignored, InputError};
-use crate::options::Id;
+use crate::options::OptionId;
 use crate::os::files::{Identity, Kinds};
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -53,14 +53,14 @@ impl<'a> Gatherer<'a, '_> {
     /// Looks for the libraries of `-l`. Skipped files are reported before any input is opened, once
     /// for each `-l`.
     pub(super) fn search(&mut self) -> Vec<LibraryName<'a>> {
-        let names = self.options.list(Id::Library);
+        let names = self.options.list(OptionId::Library);
         names.iter().map(|name| self.look_for(name)).collect()
     }
 
     fn look_for(&mut self, name: &OsStr) -> LibraryName<'a> {
         let mut library = LibraryName { name: culd_text::name(name), file: None, shared: false };
         let options = self.options;
-        for folder in options.list(Id::LibraryPath) {
+        for folder in options.list(OptionId::LibraryPath) {
             library.shared |=
                 fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
             let path = path_in(folder, name, b".a");
@@ -69,7 +69,7 @@ impl<'a> Gatherer<'a, '_> {
                 library.file = Some((path, bytes, identity));
                 break;
             }
-            if !options.flag(Id::DisableInfos) {
+            if !options.flag(OptionId::DisableInfos) {
                 let (path, name) = (culd_text::name(path), library.name.clone());
                 self.warning(InputError::Incompatible { path, name }, Vec::new());
             }

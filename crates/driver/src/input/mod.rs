@@ -1,10 +1,10 @@
 //! From the files of a command line, or of a program, to cubins.
 //!
-//! In: [`Options`] and [`Item`]s. Out: [`Inputs`]: named cubin bytes in link order, the modules
-//! for the register file, the names that host code refers to; and lines for the user. Guaranteed:
-//! device code that is not linked is reported; nothing is compiled or unpacked that is not linked;
-//! lines come in the order of the inputs, whatever ran in parallel. The rules are nvlink's
-//! (docs/rules/inputs.md) except for entries of docs/DIFFERENCES.md.
+//! In: [`CommandOptions`] and [`InputItem`]s. Out: [`Inputs`]: named cubin bytes in link order, the
+//! modules for the register file, the names that host code refers to; and lines for the user.
+//! Guaranteed: device code that is not linked is reported; nothing is compiled or unpacked that is
+//! not linked; lines come in the order of the inputs, whatever ran in parallel. The rules are
+//! nvlink's (docs/rules/inputs.md) except for entries of docs/DIFFERENCES.md.
 //!
 //! [`walk`] finds the kind of a file; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
 //! chooses images; [`ready`] unpacks and compiles them.
@@ -30,11 +30,11 @@ mod walk;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use culd_fatbin::host::{Reference, Section};
+use culd_fatbin::host::{HostReference, SectionData};
 use culd_link::{Dialect, Session, Severity};
 
 use crate::messages::{Cause, Ignored, InputError, Line, warning_severity};
-use crate::options::{Options, Target};
+use crate::options::{CommandOptions, Target};
 use crate::os::files::Identity;
 use crate::registration::ModuleNumber;
 use gathered::{InputEvent, InputPiece, ignored_severity};
@@ -42,22 +42,23 @@ use gathered::{InputEvent, InputPiece, ignored_severity};
 pub(crate) use crate::os::files::Store;
 pub use gathered::NamedCubin;
 pub(crate) use gathered::{
-    CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, Made,
+    CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
+    MAX_UNPACKED,
 };
-pub use item::{Content, InputKind, Item};
+pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]
-pub(crate) use ptx::{Compilation, CompileError, PtxCompiler, Waiting};
+pub(crate) use ptx::{CompileError, PtxCompilation, PtxCompiler, WaitingCompiler};
 pub(crate) use ready::no_lto;
-pub(crate) use shared::Shared;
+pub(crate) use shared::SharedInputs;
 
 /// Where the inputs of a link are.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
-    pub(crate) items: &'a [Item<'a>],
+    pub(crate) items: &'a [InputItem<'a>],
     /// Keeps what is read and made for this link.
     pub(crate) store: &'a Store,
     /// What was opened for several links.
-    pub(crate) shared: Option<&'a Shared<'a>>,
+    pub(crate) shared: Option<&'a SharedInputs<'a>>,
 }
 
 /// The references of an input's host code to kernels.
@@ -67,12 +68,12 @@ struct HostLists<'a> {
     /// Part of a system library.
     system: bool,
     /// Lists of names; `None` if the input has none.
-    lists: Option<Vec<(Reference, Section<'a>)>>,
+    lists: Option<Vec<(HostReference, SectionData<'a>)>>,
 }
 
 /// A walk over the inputs, and its results so far.
 struct Gatherer<'a, 'o> {
-    options: &'o Options,
+    options: &'o CommandOptions,
     target: Target,
     /// The release whose images are chosen.
     rules: &'static Dialect,
@@ -97,7 +98,7 @@ struct Gatherer<'a, 'o> {
 /// Reads all inputs; `failed` if there was an error before. Returns the lines; with [`InputStop`]
 /// the last one is fatal.
 pub(crate) fn gather<'a>(
-    options: &Options,
+    options: &CommandOptions,
     sources: Sources<'a>,
     target: Target,
     rules: &'static Dialect,

@@ -5,7 +5,7 @@
 use culd_link::Session;
 use thiserror::Error;
 
-use crate::options::Options;
+use crate::options::CommandOptions;
 
 /// A text that is not compiled.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct PtxJob<'a> {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) struct Compilation {
+pub(crate) struct PtxCompilation {
     pub(crate) cubin: Result<Vec<u8>, CompileError>,
     pub(crate) lines: Vec<String>,
     /// Milliseconds.
@@ -43,12 +43,12 @@ pub(crate) enum CompileError {
 pub(crate) struct PtxCompiler;
 
 impl PtxCompiler {
-    pub(crate) fn new(_: &Options, _: &str) -> Self {
+    pub(crate) fn new(_: &CommandOptions, _: &str) -> Self {
         PtxCompiler
     }
 
-    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], _: &Session) -> Vec<Compilation> {
-        let refuse = |_: &PtxJob<'_>| Compilation {
+    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], _: &Session) -> Vec<PtxCompilation> {
+        let refuse = |_: &PtxJob<'_>| PtxCompilation {
             cubin: Err(CompileError::NoFeature),
             lines: Vec::new(),
             time: 0.0,

@@ -17,14 +17,14 @@ use culd_link::Session;
 use thiserror::Error;
 
 use super::record::{self, BadRecord};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::child::{self, Streams};
 use crate::os::place::{self, NoPlace};
 use crate::os::scratch::Scratch;
 use crate::toolkit::programs;
 use crate::tools;
 
-pub(crate) use early::Waiting;
+pub(crate) use early::WaitingCompiler;
 
 /// nvlink's name of the text in messages.
 const INPUT_NAME: &str = "application ptx input";
@@ -50,7 +50,7 @@ pub(crate) struct PtxJob<'a> {
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) struct Compilation {
+pub(crate) struct PtxCompilation {
     pub(crate) cubin: Result<Vec<u8>, CompileError>,
     /// Lines of ptxas.
     pub(crate) lines: Vec<String>,
@@ -105,16 +105,16 @@ pub(crate) struct PtxCompiler {
 
 impl PtxCompiler {
     /// The compiler for a link with `options` to the target `arch`.
-    pub(crate) fn new(options: &Options, arch: &str) -> Self {
-        let path = match options.path(Id::PtxasPath) {
+    pub(crate) fn new(options: &CommandOptions, arch: &str) -> Self {
+        let path = match options.path(OptionId::PtxasPath) {
             Some(name) => programs::named(name).ok_or_else(|| Some(name.to_owned())),
             None => tools::ptxas(options).ok_or(None),
         };
         let mut arguments: Vec<OsString> = Vec::new();
-        let level = options.text(Id::FastCompile).filter(|&level| level != "0");
-        let protector = options.text(Id::StackProtector);
+        let level = options.text(OptionId::FastCompile).filter(|&level| level != "0");
+        let protector = options.text(OptionId::StackProtector);
         // One thread is the default.
-        let threads = options.text(Id::SplitCompile).filter(|&count| count != "1");
+        let threads = options.text(OptionId::SplitCompile).filter(|&count| count != "1");
         for (name, value) in
             [("-Ofc", level), ("-device-stack-protector", protector), ("-split-compile", threads)]
         {
@@ -123,10 +123,10 @@ impl PtxCompiler {
         arguments.extend([format!("-arch={arch}").into(), "-m64".into()]);
         let registers = options.max_registers();
         arguments.extend(registers.map(|count| format!("--maxrregcount={count}").into()));
-        if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
+        if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
             arguments.push("-g".into());
         }
-        if options.flag(Id::Verbose2) {
+        if options.flag(OptionId::Verbose2) {
             arguments.push("-v2".into());
         }
         arguments.extend(options.ptxas_words());
@@ -135,16 +135,16 @@ impl PtxCompiler {
     }
 
     /// Compiles all `jobs`, results in order.
-    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], session: &Session) -> Vec<Compilation> {
+    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], session: &Session) -> Vec<PtxCompilation> {
         // Starting a process is worth a thread whatever the size of its input.
         session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
 
-    fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> Compilation {
+    fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> PtxCompilation {
         let start = std::time::Instant::now();
         let mut lines = Vec::new();
         let cubin = self.run(job, &mut lines, session);
-        Compilation { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
+        PtxCompilation { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
     }
 
     fn run(

@@ -7,19 +7,19 @@ use std::borrow::Cow;
 
 use culd_cubin::arch::Arch;
 use culd_cubin::text_of;
-use culd_fatbin::container::{Entry, Unpacker};
+use culd_fatbin::container::{FatbinEntry, Unpacker};
 use culd_fatbin::{Format, sniff};
 use culd_link::{Input, Session, Severity};
 
 use super::gathered::{
-    CompileTime, DeviceCode, InputEvent, InputPiece, InputStop, Inputs, LinkCubin, MAX_UNPACKED,
-    Made, ignored_severity,
+    CompileTime, CubinOrigin, DeviceCode, InputEvent, InputPiece, InputStop, Inputs, LinkCubin,
+    MAX_UNPACKED, ignored_severity,
 };
-use super::ptx::{Compilation, CompileError, PtxCompiler, PtxJob};
-use crate::hints::{Elsewhere, Unlinked};
+use super::ptx::{CompileError, PtxCompilation, PtxCompiler, PtxJob};
+use crate::hints::{UnlinkedCode, UnlinkedReason};
 use crate::interfaces;
 use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::files::{InputBytes, Store};
 
 /// A later ptxas may have more of them; which of those name files is not known.
@@ -38,7 +38,7 @@ enum Unpacking<'a> {
 
 /// Turns `events` into inputs of the link and lines.
 pub(super) fn ready<'a>(
-    options: &Options,
+    options: &CommandOptions,
     target: &'static Arch,
     events: Vec<InputEvent<'a>>,
     found: &mut Inputs<'a>,
@@ -67,7 +67,7 @@ pub(super) fn ready<'a>(
     if let Some(severity) = ignored_severity(options) {
         lines.extend(interfaces::before_compiling(&texts, severity));
     }
-    let mut compiled: Vec<Option<Compilation>> = if jobs.is_empty() {
+    let mut compiled: Vec<Option<PtxCompilation>> = if jobs.is_empty() {
         Vec::new()
     } else {
         let compiler = PtxCompiler::new(options, target.name);
@@ -88,7 +88,7 @@ pub(super) fn ready<'a>(
             InputEvent::Piece(piece) => piece,
         };
         match made.next() {
-            Some(Unpacking::Cubin(bytes)) => finish.cubin(piece, bytes, Made::Cubin)?,
+            Some(Unpacking::Cubin(bytes)) => finish.cubin(piece, bytes, CubinOrigin::Cubin)?,
             Some(Unpacking::Ptx(place)) => {
                 if let Some(compiled) = compiled.get_mut(place).and_then(Option::take) {
                     finish.compiled(piece, compiled)?;
@@ -103,7 +103,7 @@ pub(super) fn ready<'a>(
 
 impl<'a> DeviceCode<'a> {
     /// The entry of a fat binary that holds it.
-    fn entry(&self) -> Option<&Entry<'a>> {
+    fn entry(&self) -> Option<&FatbinEntry<'a>> {
         match self {
             DeviceCode::Packed(entry) | DeviceCode::PackedPtx(entry) => Some(entry),
             DeviceCode::Cubin(_) | DeviceCode::Ptx(_) => None,
@@ -111,7 +111,7 @@ impl<'a> DeviceCode<'a> {
     }
 
     /// Code of `file` that is not linked.
-    pub(super) fn elsewhere(&self, file: &str, why: Unlinked) -> Elsewhere<'a> {
+    pub(super) fn elsewhere(&self, file: &str, why: UnlinkedReason) -> UnlinkedCode<'a> {
         let cubin: Option<Box<dyn Fn() -> Option<Vec<u8>> + 'a>> = match *self {
             DeviceCode::Cubin(bytes) => Some(Box::new(move || Some(bytes.to_vec()))),
             DeviceCode::Packed(entry) => {
@@ -119,7 +119,7 @@ impl<'a> DeviceCode<'a> {
             }
             DeviceCode::Ptx(_) | DeviceCode::PackedPtx(_) => None,
         };
-        Elsewhere { file: file.to_owned(), why, cubin }
+        UnlinkedCode { file: file.to_owned(), why, cubin }
     }
 
     /// The options to compile it with; `None` for a cubin.
@@ -138,7 +138,7 @@ type UnpackedCode<'a> = Result<&'a [u8], culd_fatbin::Error>;
 /// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc
 /// names libcudadevrt for every link, and to unpack it takes longer than a small link itself.
 fn unpack_needed<'a>(
-    options: &Options,
+    options: &CommandOptions,
     pieces: &[&InputPiece<'a>],
     store: &'a Store,
     session: &Session,
@@ -159,7 +159,7 @@ fn unpack_needed<'a>(
     };
     unpack(&own, &mut unpacked);
     // With -lto every input has a line. A search for undefined names must cost less than it saves.
-    let always = options.lto() || options.flag(Id::KeepSystemLibraries);
+    let always = options.lto() || options.flag(OptionId::KeepSystemLibraries);
     if always || total(&own) > total(&system) || needs_system(pieces, &unpacked) {
         unpack(&system, &mut unpacked);
     }
@@ -187,7 +187,7 @@ fn needs_system<'a>(pieces: &[&InputPiece<'a>], unpacked: &[Option<UnpackedCode<
 fn limits(pieces: &[&InputPiece<'_>]) -> Vec<u64> {
     let mut left = MAX_UNPACKED;
     let limit = |piece: &&InputPiece<'_>| {
-        let size = piece.code.entry().map_or(0, Entry::size);
+        let size = piece.code.entry().map_or(0, FatbinEntry::size);
         let limit = if size <= left { size } else { left };
         left -= limit;
         limit
@@ -227,7 +227,7 @@ fn job<'a>(text: &'a [u8], options: &[u8]) -> PtxJob<'a> {
 }
 
 struct Finish<'a, 'f, 'o> {
-    options: &'o Options,
+    options: &'o CommandOptions,
     store: &'a Store,
     found: &'f mut Inputs<'a>,
     lines: &'f mut Vec<Line>,
@@ -247,7 +247,7 @@ impl<'a> Finish<'a, '_, '_> {
         &mut self,
         piece: InputPiece<'_>,
         bytes: &'a [u8],
-        kind: Made,
+        kind: CubinOrigin,
     ) -> Result<(), InputStop> {
         let InputPiece { name, system, module, .. } = piece;
         match sniff(bytes) {
@@ -270,14 +270,18 @@ impl<'a> Finish<'a, '_, '_> {
         }
     }
 
-    fn compiled(&mut self, piece: InputPiece<'_>, compiled: Compilation) -> Result<(), InputStop> {
-        let Compilation { cubin, lines, time } = compiled;
+    fn compiled(
+        &mut self,
+        piece: InputPiece<'_>,
+        compiled: PtxCompilation,
+    ) -> Result<(), InputStop> {
+        let PtxCompilation { cubin, lines, time } = compiled;
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         self.found.times.push(CompileTime::of_ptx(&piece.name, piece.whole_file, time));
         match cubin {
             Ok(bytes) => {
                 let bytes = &**self.store.alloc(InputBytes::Read(bytes));
-                self.cubin(piece, bytes, Made::OfPtx)
+                self.cubin(piece, bytes, CubinOrigin::OfPtx)
             }
             Err(error @ (CompileError::Refused(_) | CompileError::Unknown)) => {
                 let mut notes = vec![format!("in '{}'", piece.name)];
@@ -302,8 +306,8 @@ impl<'a> Finish<'a, '_, '_> {
 }
 
 /// The lines of `-lto` in a link without LTO-IR.
-pub(crate) fn no_lto(options: &Options) -> Vec<Line> {
-    let quiet = options.flag(Id::DisableInfos);
+pub(crate) fn no_lto(options: &CommandOptions) -> Vec<Line> {
+    let quiet = options.flag(OptionId::DisableInfos);
     if !options.lto() || quiet {
         return Vec::new();
     }

@@ -1,8 +1,9 @@
 //! What the links of one program for several targets share: files that are open, and objects that
 //! are taken apart.
 //!
-//! In: the inputs of all links. Out: [`Shared`]. Guaranteed: nothing is decided here and nothing is
-//! said. What cannot be read or is damaged is missing, so that each link meets it in its own order.
+//! In: the inputs of all links. Out: [`SharedInputs`]. Guaranteed: nothing is decided here and
+//! nothing is said. What cannot be read or is damaged is missing, so that each link meets it in its
+//! own order.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -10,20 +11,20 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use culd_fatbin::archive::{self, Contents};
+use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Error, Format, sniff};
 use culd_link::Session;
 
 use super::archive::{MAX_DEPTH, folder_of};
 use super::library::{is_library, path_in};
-use super::{Content, Item, Sources, Store};
-use crate::options::{Id, Options};
+use super::{Content, InputItem, Sources, Store};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::files::{Identity, Kinds};
 
 /// Files that are open, and objects that are taken apart.
 #[derive(Default)]
-pub(crate) struct Shared<'f> {
+pub(crate) struct SharedInputs<'f> {
     files: HashMap<PathBuf, (&'f [u8], Identity)>,
     /// By the address of their first byte.
     objects: HashMap<usize, HostObject<'f>>,
@@ -35,24 +36,24 @@ pub(crate) struct Shared<'f> {
 
 /// Host objects that are to be taken apart, in the order of the inputs.
 #[derive(Default)]
-struct Found<'f> {
+struct HostObjectQueue<'f> {
     objects: Vec<&'f [u8]>,
     bytes: usize,
     /// Thin archives can name a file many times.
     seen: HashSet<usize>,
 }
 
-impl<'f> Shared<'f> {
+impl<'f> SharedInputs<'f> {
     /// Opens `items` and the libraries that `options` name.
     pub(crate) fn open(
-        options: &Options,
-        items: &'f [Item<'f>],
+        options: &CommandOptions,
+        items: &'f [InputItem<'f>],
         store: &'f Store,
         session: &Session,
     ) -> Self {
-        let mut shared = Shared::default();
-        let mut found = Found::default();
-        let paths: Vec<Option<&Path>> = items.iter().map(Item::file_path).collect();
+        let mut shared = SharedInputs::default();
+        let mut found = HostObjectQueue::default();
+        let paths: Vec<Option<&Path>> = items.iter().map(InputItem::file_path).collect();
         let mut loaded = store.read_ahead(&paths, session).into_iter();
         for item in items {
             let loaded = loaded.next().flatten();
@@ -69,7 +70,7 @@ impl<'f> Shared<'f> {
                 }
             }
         }
-        for name in options.list(Id::Library) {
+        for name in options.list(OptionId::Library) {
             shared.library(options, name, store, &mut found);
         }
         shared.take_apart(found, session);
@@ -78,12 +79,12 @@ impl<'f> Shared<'f> {
 
     fn library(
         &mut self,
-        options: &Options,
+        options: &CommandOptions,
         name: &OsStr,
         store: &'f Store,
-        found: &mut Found<'f>,
+        found: &mut HostObjectQueue<'f>,
     ) {
-        for folder in options.list(Id::LibraryPath) {
+        for folder in options.list(OptionId::LibraryPath) {
             let path = path_in(folder, name, b".a");
             let Some(bytes) = self.file(&path, store) else { continue };
             if is_library(bytes) {
@@ -110,7 +111,7 @@ impl<'f> Shared<'f> {
         bytes: &'f [u8],
         folder: &Path,
         store: &'f Store,
-        found: &mut Found<'f>,
+        found: &mut HostObjectQueue<'f>,
     ) {
         let mut open = vec![(bytes, 0)];
         while let Some((bytes, depth)) = open.pop() {
@@ -127,12 +128,12 @@ impl<'f> Shared<'f> {
                     let before = open.len();
                     for member in members.map_while(Result::ok) {
                         let data = match member.contents {
-                            Contents::Here { data, .. } => Some(data),
+                            MemberContents::Here { data, .. } => Some(data),
                             // The members of an archive in another folder are there.
-                            Contents::Elsewhere { .. } if depth == 0 => {
+                            MemberContents::Elsewhere { .. } if depth == 0 => {
                                 self.file(&folder.join(OsStr::from_bytes(member.name)), store)
                             }
-                            Contents::Elsewhere { .. } => None,
+                            MemberContents::Elsewhere { .. } => None,
                         };
                         open.extend(data.map(|data| (data, depth + 1)));
                     }
@@ -144,8 +145,8 @@ impl<'f> Shared<'f> {
         }
     }
 
-    fn take_apart(&mut self, found: Found<'f>, session: &Session) {
-        let Found { objects, bytes, .. } = found;
+    fn take_apart(&mut self, found: HostObjectQueue<'f>, session: &Session) {
+        let HostObjectQueue { objects, bytes, .. } = found;
         self.size = bytes as u64;
         let parsed =
             session.map(objects.len(), bytes, |place| HostObject::parse(objects[place]).ok());

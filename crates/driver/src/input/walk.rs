@@ -12,7 +12,7 @@ use culd_fatbin::{Format, sniff};
 
 use super::archive::{ArchiveReader, is_archive};
 use super::gathered::{DeviceCode, InputEvent, InputPiece, InputStop};
-use super::{Content, Gatherer, InputKind, Item, Sources};
+use super::{Content, Gatherer, InputItem, InputKind, Sources};
 use crate::messages::{Ignored, InputError};
 use crate::options::base_name;
 use crate::os::files::{Identity, Kinds, LoadedFile};
@@ -41,7 +41,7 @@ impl<'a> Gatherer<'a, '_> {
         let Sources { items, store, shared } = self.sources;
         let mut loaded = Vec::new().into_iter();
         if shared.is_none() {
-            let paths: Vec<_> = items.iter().map(Item::file_path).collect();
+            let paths: Vec<_> = items.iter().map(InputItem::file_path).collect();
             loaded = store.read_ahead(&paths, self.session).into_iter();
         }
         for item in items {
@@ -53,7 +53,11 @@ impl<'a> Gatherer<'a, '_> {
         self.libraries(libraries)
     }
 
-    fn item(&mut self, item: &'a Item<'a>, loaded: Option<LoadedFile>) -> Result<(), InputStop> {
+    fn item(
+        &mut self,
+        item: &'a InputItem<'a>,
+        loaded: Option<LoadedFile>,
+    ) -> Result<(), InputStop> {
         match (item.kind, &item.content) {
             (InputKind::Named, Content::File(path)) => self.file(&item.name, path, loaded),
             (_, Content::File(path)) => {
@@ -67,7 +71,7 @@ impl<'a> Gatherer<'a, '_> {
     /// An input of a known kind, or known by its content alone.
     fn item_bytes(
         &mut self,
-        item: &Item<'_>,
+        item: &InputItem<'_>,
         bytes: &'a [u8],
         file: Option<(&Path, Identity)>,
     ) -> Result<(), InputStop> {

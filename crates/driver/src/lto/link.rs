@@ -12,17 +12,17 @@ use std::time::Instant;
 use culd_cubin::arch::Arch;
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
-use culd_fatbin::container::{Entry, Kind as EntryKind};
+use culd_fatbin::container::{FatbinEntry, ImageKind};
 use culd_link::{Session, Severity};
 
 use super::outline::{Outline, is_of_driver};
 use super::{CUBIN, CompilerLog, LtoFailure, LtoOutput, LtoTask, words};
 use crate::input::{
-    Compilation, CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin,
-    LtoPiece, MAX_UNPACKED, PtxCompiler, Store, Waiting,
+    CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
+    MAX_UNPACKED, PtxCompilation, PtxCompiler, Store, WaitingCompiler,
 };
 use crate::messages::{InputError, Line, LineKind};
-use crate::options::{Id, Options, UsageError};
+use crate::options::{CommandOptions, OptionId, UsageError};
 use crate::os::files::InputBytes;
 
 /// libnvJitLink's code for a failed compilation.
@@ -32,7 +32,7 @@ const ARCH_MISMATCH: i32 = 13;
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {
-    options: &'l Options,
+    options: &'l CommandOptions,
     target: &'static Arch,
     /// The options in the words of libnvJitLink.
     words: Vec<OsString>,
@@ -43,7 +43,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     lines: &'l mut Vec<Line>,
     session: &'l Session,
     /// A ptxas for what comes of the LTO-IR.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingCompiler>,
 }
 
 /// The names of all LTO-IR.
@@ -58,7 +58,7 @@ struct LtoNames<'a> {
 impl<'a, 'l> LinkTime<'a, 'l> {
     /// Of the link with `options`.
     pub(crate) fn new(
-        options: &'l Options,
+        options: &'l CommandOptions,
         target: &'static Arch,
         store: &'a Store,
         found: &'l mut Inputs<'a>,
@@ -77,7 +77,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
-        let partial = others || self.options.flag(Id::Relocatable);
+        let partial = others || self.options.flag(OptionId::Relocatable);
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
         self.start_assembler(!partial && (!names.unknown.is_empty() || open(&names).is_none()));
         // Definitions of a piece without known names are not counted yet.
@@ -103,7 +103,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// A folder that is not there is a slip, not a wish for another toolkit.
     fn check_folder(&mut self) -> Result<(), InputStop> {
-        let Some(folder) = self.options.path(Id::NvvmPath) else { return Ok(()) };
+        let Some(folder) = self.options.path(OptionId::NvvmPath) else { return Ok(()) };
         if folder.is_dir() {
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     fn report_need(&mut self, function: &str) {
-        if !self.options.flag(Id::DisableInfos) {
+        if !self.options.flag(OptionId::DisableInfos) {
             let need = InputError::LtoNeeds(function.to_owned());
             self.lines.push(Line::about(Severity::Info, need));
         }
@@ -168,7 +168,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     fn whole(&mut self, ptx: Vec<u8>) -> Result<(), InputStop> {
         self.found.inputs.clear();
         self.found.whole = true;
-        let emit = self.options.flag(Id::EmitPtx);
+        let emit = self.options.flag(OptionId::EmitPtx);
         self.found.finished = Some(if emit { ptx } else { self.assemble(&ptx, true)? });
         Ok(())
     }
@@ -186,13 +186,13 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             // Definitions that only other code uses would be missing.
             return Err(self.failed(failure));
         }
-        if self.options.flag(Id::EmitPtx) {
+        if self.options.flag(OptionId::EmitPtx) {
             self.found.finished = Some(ptx);
             return Ok(());
         }
         let cubin = self.assemble(&ptx, false)?;
         let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
-        let kind = crate::input::Made::OfLtoIr;
+        let kind = crate::input::CubinOrigin::OfLtoIr;
         let ready = LinkCubin { name: CUBIN.to_owned(), bytes, system: false, kind };
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
@@ -267,7 +267,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// Has ptxas start up while there is no PTX yet. Whether the program is `whole` may turn out
     /// otherwise.
     fn start_assembler(&mut self, whole: bool) {
-        if !self.options.flag(Id::EmitPtx) {
+        if !self.options.flag(OptionId::EmitPtx) {
             self.waiting = self.assembler(whole).start();
         }
     }
@@ -276,7 +276,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
         let waiting = self.waiting.take();
         let compiled = self.assembler(whole).compile_with(waiting, ptx, self.session);
-        let Some(Compilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
+        let Some(PtxCompilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
         self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         cubin.map_err(|error| {
@@ -308,13 +308,13 @@ pub(super) fn needed<'c>(others: impl Iterator<Item = &'c [u8]>) -> Vec<String> 
 }
 
 /// The names in a sibling of LTO-IR.
-fn outline(sibling: &Entry<'_>) -> Option<Outline> {
+fn outline(sibling: &FatbinEntry<'_>) -> Option<Outline> {
     let bytes = sibling.data(MAX_UNPACKED).ok()?;
     match sibling.kind() {
-        EntryKind::Ptx => {
+        ImageKind::Ptx => {
             Some(Outline::of_ptx(bytes.split(|&byte| byte == 0).next().unwrap_or_default()))
         }
-        EntryKind::Elf => Outline::of_cubin(&bytes),
+        ImageKind::Elf => Outline::of_cubin(&bytes),
         _ => None,
     }
 }
@@ -326,12 +326,14 @@ fn open_in(ptx: &[u8]) -> Option<String> {
 
 /// The used kernels and variables of a whole program, as options of libnvJitLink: those that the
 /// options name, else those that host code refers to.
-fn used(options: &Options, host: Option<&HostUses<'_>>) -> Vec<OsString> {
-    let (named, host) = match options.list(Id::KernelsUsed).is_empty()
-        && options.list(Id::VariablesUsed).is_empty()
+fn used(options: &CommandOptions, host: Option<&HostUses<'_>>) -> Vec<OsString> {
+    let (named, host) = match options.list(OptionId::KernelsUsed).is_empty()
+        && options.list(OptionId::VariablesUsed).is_empty()
     {
         true => ([&[][..]; 2], host.filter(|host| host.selects)),
-        false => ([Id::KernelsUsed, Id::VariablesUsed].map(|id| options.list(id)), None),
+        false => {
+            ([OptionId::KernelsUsed, OptionId::VariablesUsed].map(|id| options.list(id)), None)
+        }
     };
     let names = |lists: &[&Vec<&[u8]>]| -> Vec<OsString> {
         let sections = lists.iter().flat_map(|list| list.iter());
@@ -341,7 +343,7 @@ fn used(options: &Options, host: Option<&HostUses<'_>>) -> Vec<OsString> {
     };
     let (kernels, variables) = match host {
         None => (named[0].to_vec(), named[1].to_vec()),
-        Some(host) if options.flag(Id::IgnoreHostInfo) || !host.selects => return Vec::new(),
+        Some(host) if options.flag(OptionId::IgnoreHostInfo) || !host.selects => return Vec::new(),
         Some(host) => (
             names(&[&host.external, &host.internal]),
             names(&[
@@ -408,7 +410,7 @@ mod tests {
     #[test]
     fn used_names_are_passed_on_and_that_no_variable_is() {
         let arch = Arch::by_name("sm_90").unwrap();
-        let mut options = Options::for_target(Target::Real(arch));
+        let mut options = CommandOptions::for_target(Target::Real(arch));
         assert_eq!(used(&options, None), [""; 0]);
         let mut host = HostUses {
             external: vec![b"k\0\0", b"l"],
@@ -423,14 +425,14 @@ mod tests {
         host.selects = false;
         assert_eq!(used(&options, Some(&host)), [""; 0]);
         host.selects = true;
-        options.set(Id::VariablesUsed, ["named".to_owned()]);
+        options.set(OptionId::VariablesUsed, ["named".to_owned()]);
         assert_eq!(used(&options, Some(&host)), ["-variables-used=named"]);
-        options.unset(Id::VariablesUsed);
-        options.set(Id::KernelsUsed, ["named".to_owned()]);
+        options.unset(OptionId::VariablesUsed);
+        options.set(OptionId::KernelsUsed, ["named".to_owned()]);
         let words = ["-kernels-used=named", "-optimize-unused-variables"];
         assert_eq!(used(&options, Some(&host)), words);
-        options.unset(Id::KernelsUsed);
-        options.set(Id::IgnoreHostInfo, [""; 0]);
+        options.unset(OptionId::KernelsUsed);
+        options.set(OptionId::IgnoreHostInfo, [""; 0]);
         assert_eq!(used(&options, Some(&host)), [""; 0]);
     }
 }

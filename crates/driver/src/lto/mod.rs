@@ -19,7 +19,7 @@ use culd_link::Session;
 use thiserror::Error;
 
 use crate::input::{LtoPiece, NamedCubin};
-use crate::options::{Id, Options, UsageError};
+use crate::options::{CommandOptions, OptionId, UsageError};
 use crate::os::child::{self, Streams};
 use crate::os::place::{self, NoPlace};
 use crate::toolkit::programs;
@@ -106,7 +106,7 @@ impl LtoFailure {
 
 /// A task for the program.
 struct LtoTask<'t, 'a> {
-    options: &'t Options,
+    options: &'t CommandOptions,
     /// What [`words`] makes of them.
     words: &'t [OsString],
     /// The name of the target.
@@ -203,21 +203,21 @@ fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
 }
 
 /// The options as options of libnvJitLink, without those about used names.
-fn words(options: &Options) -> Result<Vec<OsString>, UsageError> {
+fn words(options: &CommandOptions) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
-    if options.flag(Id::Debug) && !options.flag(Id::SuppressDebugInfo) {
+    if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
         words.push("-g".into());
     }
-    if options.flag(Id::NvvmLatest) {
+    if options.flag(OptionId::NvvmLatest) {
         words.push("-nvvm-latest".into());
     }
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
     words.extend(options.nvvm_words()?.iter().map(joined));
     // To make PTX, the library takes the second for the first.
     for (id, name) in [
-        (Id::FastCompile, "-Ofc"),
-        (Id::SplitCompile, "-split-compile"),
-        (Id::SplitCompileExtended, "-split-compile"),
+        (OptionId::FastCompile, "-Ofc"),
+        (OptionId::SplitCompile, "-split-compile"),
+        (OptionId::SplitCompileExtended, "-split-compile"),
     ] {
         words.extend(options.text(id).map(|value| format!("{name}={value}").into()));
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use culd_abi::ptx::{Linkage, Module, Variable, What};
+use culd_abi::ptx::{DeclarationKind, Module, PtxLinkage, PtxVariable};
 use culd_abi::space::StateSpace;
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, SymbolSection, text_of};
@@ -33,31 +33,33 @@ impl Outline {
     pub(super) fn of_ptx(text: &[u8]) -> Self {
         let mut outline = Outline::default();
         for item in Module::parse(&text_of(text)).items {
-            let seen = matches!(item.linkage, Linkage::Visible | Linkage::Weak);
+            let seen = matches!(item.linkage, PtxLinkage::Visible | PtxLinkage::Weak);
             match item.what {
-                What::Function(function) if item.linkage == Linkage::Extern => {
+                DeclarationKind::Function(function) if item.linkage == PtxLinkage::Extern => {
                     if !function.entry {
                         outline.need(item.name);
                     }
                 }
                 // One that is only declared is defined further down.
-                What::Function(function) if seen && !function.entry => {
+                DeclarationKind::Function(function) if seen && !function.entry => {
                     outline.roots.function(item.name);
                 }
-                What::Alias(_) if seen => outline.roots.function(item.name),
-                What::Variable(variable) => outline.variable(item.name, item.linkage, &variable),
-                What::Function(_) | What::Alias(_) => {}
+                DeclarationKind::Alias(_) if seen => outline.roots.function(item.name),
+                DeclarationKind::Variable(variable) => {
+                    outline.variable(item.name, item.linkage, &variable)
+                }
+                DeclarationKind::Function(_) | DeclarationKind::Alias(_) => {}
             }
         }
         outline
     }
 
-    fn variable(&mut self, name: String, linkage: Linkage, variable: &Variable) {
+    fn variable(&mut self, name: String, linkage: PtxLinkage, variable: &PtxVariable) {
         // Visible variables in global and constant memory stay by themselves.
         let (space, rooted) = match variable.space {
-            StateSpace::Shared => (RootSpace::Shared, linkage != Linkage::Local),
-            StateSpace::Global => (RootSpace::Global, linkage == Linkage::Weak),
-            StateSpace::Const => (RootSpace::Constant, linkage == Linkage::Weak),
+            StateSpace::Shared => (RootSpace::Shared, linkage != PtxLinkage::Local),
+            StateSpace::Global => (RootSpace::Global, linkage == PtxLinkage::Weak),
+            StateSpace::Const => (RootSpace::Constant, linkage == PtxLinkage::Weak),
             _ => return,
         };
         if rooted {

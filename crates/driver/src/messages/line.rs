@@ -9,7 +9,7 @@ use culd_abi::check::Finding;
 use culd_link::{Message, Severity};
 
 use super::input::{Ignored, InputError};
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 
 /// The start of a note: as in lld and mold, and nothing that tools search for.
 pub const NOTE: &str = "  >>> ";
@@ -166,8 +166,8 @@ impl Line {
 }
 
 /// The severity of a warning that `-Werror` turns into an error.
-pub(crate) fn warning_severity(options: &Options) -> Severity {
-    match options.flag(Id::WarningsAreErrors) {
+pub(crate) fn warning_severity(options: &CommandOptions) -> Severity {
+    match options.flag(OptionId::WarningsAreErrors) {
         true => Severity::Error,
         false => Severity::Warning,
     }

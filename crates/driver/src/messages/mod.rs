@@ -14,7 +14,7 @@ pub use input::{Ignored, InputError};
 pub(crate) use line::warning_severity;
 pub use line::{Cause, Line, LineKind, NOTE};
 
-use crate::options::{Id, Options, UsageError};
+use crate::options::{CommandOptions, OptionId, UsageError};
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +59,9 @@ pub(crate) struct LineList {
 
 impl LineList {
     /// No lines yet, of a link for the target called `target`.
-    pub(crate) fn new(options: &Options, target: &str) -> Self {
-        let target_name = Some(target).filter(|_| options.flag(Id::ReportArch));
-        LineList { notes: !options.flag(Id::NoNotes), ..LineList::of(target_name) }
+    pub(crate) fn new(options: &CommandOptions, target: &str) -> Self {
+        let target_name = Some(target).filter(|_| options.flag(OptionId::ReportArch));
+        LineList { notes: !options.flag(OptionId::NoNotes), ..LineList::of(target_name) }
     }
 
     /// No lines yet; each will name the target `target_name`.

@@ -1,8 +1,8 @@
 //! For which architectures a line asks, and in which order nvcc links for them.
 //!
-//! In: `-arch`, `-code` and `-gencode`. Out: [`Codes`]. The order is nvcc's: virtual architectures
-//! as they are met, `-arch` first; below each its codes, where those of a later specification come
-//! first. What stands twice counts once. Seen by `nvcc -dryrun -dlink`.
+//! In: `-arch`, `-code` and `-gencode`. Out: [`TargetCodes`]. The order is nvcc's: virtual
+//! architectures as they are met, `-arch` first; below each its codes, where those of a later
+//! specification come first. What stands twice counts once. Seen by `nvcc -dryrun -dlink`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -17,16 +17,16 @@ const USUAL: &str = "sm_75";
 
 /// The targets of a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Codes {
+pub(crate) struct TargetCodes {
     /// Targets in the order in which nvcc links for them; one that is not real only where none is.
-    pub(crate) targets: Vec<Code>,
+    pub(crate) targets: Vec<TargetCode>,
     /// True if messages name their targets.
     pub(crate) reports: bool,
 }
 
 /// A target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Code {
+pub(crate) struct TargetCode {
     pub(crate) target: Target,
     /// The part of the cubin's name that nvcc adds: `.compute_90.sm_90`.
     pub(crate) suffix: String,
@@ -52,7 +52,7 @@ pub(crate) fn codes(
     code: &[OsString],
     generate: &[OsString],
     release: &'static Dialect,
-) -> Result<Codes, NvccError> {
+) -> Result<TargetCodes, NvccError> {
     let mut all = Groups { groups: Vec::new(), release, named: 0 };
     let text = |word: &OsStr| culd_text::name(word);
     let mut spelt_out = false;
@@ -153,7 +153,7 @@ impl Groups {
         Ok(())
     }
 
-    fn finish(self, spelt_out: bool) -> Codes {
+    fn finish(self, spelt_out: bool) -> TargetCodes {
         let several = self.groups.len() > 1 || spelt_out;
         let suffix = |group: &Group, code: Target| {
             let arch = Target::Virtual(group.arch.arch()).name();
@@ -165,13 +165,14 @@ impl Groups {
         };
         let all = || {
             self.groups.iter().flat_map(|group| {
-                let code = |&target: &Target| Code { target, suffix: suffix(group, target) };
+                let code = |&target: &Target| TargetCode { target, suffix: suffix(group, target) };
                 group.codes.iter().map(code)
             })
         };
-        let real: Vec<Code> = all().filter(|code| matches!(code.target, Target::Real(_))).collect();
+        let real: Vec<TargetCode> =
+            all().filter(|code| matches!(code.target, Target::Real(_))).collect();
         let targets = if real.is_empty() { all().take(1).collect() } else { real };
-        Codes { targets, reports: self.named > 1 }
+        TargetCodes { targets, reports: self.named > 1 }
     }
 }
 
@@ -259,7 +260,7 @@ fn list(value: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Codes, NvccError> {
+    fn asked(line: &str) -> Result<TargetCodes, NvccError> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let values = |name: &str| -> Vec<OsString> {
             let values = words.iter().filter_map(|word| word.strip_prefix(name));
@@ -314,8 +315,8 @@ mod tests {
             ("-arch=lto_80 -gencode=arch=compute_90,code=sm_90", "sm_90.compute_90"),
         ];
         for (line, expected) in cases {
-            let Codes { targets, reports } = asked(line).unwrap();
-            let name = |code: &Code| format!("{}{}", code.target.name(), code.suffix);
+            let TargetCodes { targets, reports } = asked(line).unwrap();
+            let name = |code: &TargetCode| format!("{}{}", code.target.name(), code.suffix);
             let mut shown: Vec<String> = targets.iter().map(name).collect();
             shown.extend(reports.then(|| "R".to_owned()));
             assert_eq!(shown.join(" "), expected, "{line}");

@@ -12,11 +12,11 @@ mod table;
 
 use thiserror::Error;
 
-pub(crate) use crate::nvcc::codes::{Code, Codes, codes};
+pub(crate) use crate::nvcc::codes::{TargetCode, TargetCodes, codes};
 pub(crate) use crate::nvcc::host_words::{HostWord, host_word};
 pub(crate) use crate::nvcc::parse::{CommandLine, words_of};
 pub(crate) use crate::nvcc::profile::Profile;
-pub(crate) use crate::nvcc::table::Id;
+pub(crate) use crate::nvcc::table::NvccOptionId;
 use crate::options::UsageError;
 
 /// A line that cannot be followed. Texts are nvcc's where it has one.

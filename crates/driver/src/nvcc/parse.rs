@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::NvccError;
-use super::table::{Effect, IDS, Id, Row, TABLE, Takes};
+use super::table::{Effect, IDS, NvccOptionArity, NvccOptionId, NvccOptionRow, TABLE};
 use crate::options::{UsageError, number, response, split_name};
 use crate::os::files::{self, Kinds};
 
@@ -32,7 +32,7 @@ pub(crate) struct CommandLine {
     pub(crate) beyond: Vec<String>,
     /// Options that were repeated with another value.
     pub(crate) redefined: Vec<&'static str>,
-    /// By [`Id`]: `None` when the option was not given.
+    /// By [`NvccOptionId`]: `None` when the option was not given.
     values: Vec<Option<Vec<OsString>>>,
 }
 
@@ -40,7 +40,7 @@ impl CommandLine {
     /// Reads words (without the program's name), and the options files that they name.
     pub(crate) fn parse(words: &[OsString]) -> Result<Self, NvccError> {
         let line = CommandLine { values: vec![None; IDS], ..CommandLine::default() };
-        let mut parser = Parser {
+        let mut parser = NvccParser {
             line,
             singles: vec![None; TABLE.len()],
             files: MAX_FILES,
@@ -51,26 +51,26 @@ impl CommandLine {
         Ok(parser.line)
     }
 
-    pub(crate) fn has(&self, id: Id) -> bool {
+    pub(crate) fn has(&self, id: NvccOptionId) -> bool {
         self.values[id as usize].is_some()
     }
 
     /// The values of a list.
-    pub(crate) fn list(&self, id: Id) -> &[OsString] {
+    pub(crate) fn list(&self, id: NvccOptionId) -> &[OsString] {
         self.values[id as usize].as_deref().unwrap_or_default()
     }
 
     /// The last value of an option that has one.
-    pub(crate) fn value(&self, id: Id) -> Option<&OsStr> {
+    pub(crate) fn value(&self, id: NvccOptionId) -> Option<&OsStr> {
         self.list(id).last().map(OsString::as_os_str)
     }
 
-    pub(crate) fn text(&self, id: Id) -> Option<&str> {
+    pub(crate) fn text(&self, id: NvccOptionId) -> Option<&str> {
         self.value(id)?.to_str()
     }
 }
 
-struct Parser {
+struct NvccParser {
     line: CommandLine,
     /// The values of options with one value, by the place of their rows.
     singles: Vec<Option<OsString>>,
@@ -79,7 +79,7 @@ struct Parser {
     room: usize,
 }
 
-impl Parser {
+impl NvccParser {
     fn words(
         &mut self,
         mut words: Peekable<impl Iterator<Item = OsString>>,
@@ -101,7 +101,7 @@ impl Parser {
         depth: usize,
     ) -> Result<(), NvccError> {
         let (typed, value) = split_name(word);
-        let Some(row) = typed.to_str().and_then(Row::typed) else {
+        let Some(row) = typed.to_str().and_then(NvccOptionRow::typed) else {
             match joined(word) {
                 Some((row, value)) => self.set(row, typed, value, depth)?,
                 None => self.line.unknown.push(word.to_owned()),
@@ -109,7 +109,7 @@ impl Parser {
             return Ok(());
         };
         let name = || culd_text::name(typed);
-        if row.takes == Takes::Nothing {
+        if row.takes == NvccOptionArity::Nothing {
             return match value {
                 Some(_) => Err(UsageError::NoArgumentExpected(name()).into()),
                 None => self.set(row, typed, OsStr::new(""), depth),
@@ -122,35 +122,37 @@ impl Parser {
 
     fn set(
         &mut self,
-        row: &'static Row,
+        row: &'static NvccOptionRow,
         typed: &OsStr,
         value: &OsStr,
         depth: usize,
     ) -> Result<(), NvccError> {
         let values = match row.takes {
-            Takes::List => response::elements(value, self.room)?,
+            NvccOptionArity::List => response::elements(value, self.room)?,
             _ => vec![one_value(row, value)?],
         };
-        let is_list = row.takes == Takes::List;
+        let is_list = row.takes == NvccOptionArity::List;
         if is_list {
             self.room -= values.len();
         }
         match row.effect {
             Effect::None => {}
             Effect::Front => self.line.beyond.push(culd_text::name(typed)),
-            Effect::Set(Id::OptionsFile) => {
+            Effect::Set(NvccOptionId::OptionsFile) => {
                 return values.iter().try_for_each(|file| self.options_file(file, depth));
             }
             Effect::Set(id) => {
                 let slot = &mut self.line.values[id as usize];
                 match slot {
                     // Its specifications add up; each is a whole.
-                    Some(list) if is_list || id == Id::Generate => list.extend(values.clone()),
+                    Some(list) if is_list || id == NvccOptionId::Generate => {
+                        list.extend(values.clone())
+                    }
                     slot => *slot = Some(values.clone()),
                 }
             }
         }
-        let is_single = !is_list && !matches!(row.effect, Effect::Set(Id::Generate));
+        let is_single = !is_list && !matches!(row.effect, Effect::Set(NvccOptionId::Generate));
         if let (true, Some(value)) = (is_single, values.into_iter().next()) {
             let place = TABLE.iter().position(|other| std::ptr::eq(other, row)).unwrap_or_default();
             let before = self.singles[place].replace(value);
@@ -182,17 +184,17 @@ impl Parser {
 }
 
 /// The value of an option that has one, as it is kept.
-fn one_value(row: &Row, value: &OsStr) -> Result<OsString, NvccError> {
+fn one_value(row: &NvccOptionRow, value: &OsStr) -> Result<OsString, NvccError> {
     let text = value.to_str();
     match row.takes {
-        Takes::Choice(names) if !text.is_some_and(|text| names.contains(&text)) => {
+        NvccOptionArity::Choice(names) if !text.is_some_and(|text| names.contains(&text)) => {
             let value = culd_text::name(value);
             Err(UsageError::BadValue { value, option: row.name() }.into())
         }
-        Takes::Bool if !matches!(text, Some("true" | "false")) => {
+        NvccOptionArity::Bool if !matches!(text, Some("true" | "false")) => {
             Err(UsageError::BoolExpected(culd_text::name(value)).into())
         }
-        Takes::Number => {
+        NvccOptionArity::Number => {
             let text = text.ok_or_else(|| UsageError::NumberExpected(culd_text::name(value)))?;
             Ok(number(text)?.to_string().into())
         }
@@ -201,10 +203,10 @@ fn one_value(row: &Row, value: &OsStr) -> Result<OsString, NvccError> {
 }
 
 /// An option with its value behind its name: `-lfoo`, `-O3`.
-fn joined(word: &OsStr) -> Option<(&'static Row, &OsStr)> {
+fn joined(word: &OsStr) -> Option<(&'static NvccOptionRow, &OsStr)> {
     let (name, value) = word.as_bytes().split_at_checked(2)?;
     let name = culd_text::name(OsStr::from_bytes(name));
-    Some((Row::joined(name.strip_prefix('-')?)?, OsStr::from_bytes(value)))
+    Some((NvccOptionRow::joined(name.strip_prefix('-')?)?, OsStr::from_bytes(value)))
 }
 
 /// The words of the text of a variable: `NVCC_APPEND_FLAGS`, or `LIBRARIES` of a profile.
@@ -225,18 +227,22 @@ mod tests {
     #[test]
     fn spellings_are_those_of_nvcc() {
         for line in ["-L/x -L /y", "-L=/x --library-path=/y", "--library-path /x,/y"] {
-            assert_eq!(parsed(line).unwrap().list(Id::LibraryPath), ["/x", "/y"], "{line}");
+            assert_eq!(
+                parsed(line).unwrap().list(NvccOptionId::LibraryPath),
+                ["/x", "/y"],
+                "{line}"
+            );
         }
         let line = parsed("-O3 -t4 -m64 -DX=1 -lfoo=bar -Xcompiler=-fPIC,-g a.o").unwrap();
         assert_eq!(line.inputs, ["a.o"]);
-        assert_eq!(line.list(Id::Library), ["foo=bar"]);
-        assert_eq!(line.list(Id::HostWords), ["-fPIC", "-g"]);
+        assert_eq!(line.list(NvccOptionId::Library), ["foo=bar"]);
+        assert_eq!(line.list(NvccOptionId::HostWords), ["-fPIC", "-g"]);
         assert!(line.beyond.is_empty() && line.unknown.is_empty());
         let line = parsed("-fPIC -gencode a,b -gencode=c -keep -r -r --x cu").unwrap();
         assert_eq!(line.unknown, ["-fPIC"]);
-        assert_eq!(line.list(Id::Generate), ["a,b", "c"]);
+        assert_eq!(line.list(NvccOptionId::Generate), ["a,b", "c"]);
         assert_eq!(line.beyond, ["-keep", "--x"]);
-        assert!(line.has(Id::Relocatable));
+        assert!(line.has(NvccOptionId::Relocatable));
         assert_eq!(line.redefined, [""; 0]);
     }
 

@@ -4,12 +4,12 @@
 //! `-dlto`.
 
 use Effect::{Front, None, Set};
-use Takes::{Bool, Choice, List, Nothing, Number, One};
+use NvccOptionArity::{Bool, Choice, List, Nothing, Number, One};
 
 /// Options that change the result of a device link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[rustfmt::skip]
-pub(crate) enum Id {
+pub(crate) enum NvccOptionId {
     Arch, Code, Generate, DeviceLink, Cubin, Fatbin, Relocatable, Lto, Output, Library,
     LibraryPath, NvlinkWords, HostWords, FatbinaryWords, PtxasWords, NoWarnings, Werror,
     ResourceUsage, Debug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters, SplitCompile,
@@ -17,12 +17,12 @@ pub(crate) enum Id {
     ForwardBoth, NoDeviceLink, CudaRuntime, Verbose,
 }
 
-/// The number of [`Id`]s.
-pub(super) const IDS: usize = Id::Verbose as usize + 1;
+/// The number of [`NvccOptionId`]s.
+pub(super) const IDS: usize = NvccOptionId::Verbose as usize + 1;
 
 /// The kind of value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum NvccOptionArity {
     Nothing,
     /// One value of any form.
     One,
@@ -38,7 +38,7 @@ pub(super) enum Takes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Something.
-    Set(Id),
+    Set(NvccOptionId),
     /// Nothing.
     None,
     /// The option asks for another phase than a device link, or for more: nvcc does it.
@@ -47,17 +47,22 @@ pub(super) enum Effect {
 
 /// One option.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct NvccOptionRow {
     /// The name after two dashes; empty if the option has none.
     pub(super) long: &'static str,
     /// The name after one dash.
     pub(super) short: &'static str,
-    pub(super) takes: Takes,
+    pub(super) takes: NvccOptionArity,
     pub(super) effect: Effect,
 }
 
-const fn row(long: &'static str, short: &'static str, takes: Takes, effect: Effect) -> Row {
-    Row { long, short, takes, effect }
+const fn row(
+    long: &'static str,
+    short: &'static str,
+    takes: NvccOptionArity,
+    effect: Effect,
+) -> NvccOptionRow {
+    NvccOptionRow { long, short, takes, effect }
 }
 
 const STANDARDS: &[&str] = &["c++03", "c++11", "c++14", "c++17", "c++20"];
@@ -68,10 +73,10 @@ const MODES: &[&str] = &["default", "size", "speed", "balance", "none"];
 
 /// All options, in the order of `nvcc --help`. The last ones are in no help.
 #[rustfmt::skip]
-pub(super) static TABLE: &[Row] = &[
+pub(super) static TABLE: &[NvccOptionRow] = &[
     row("cuda", "cuda", Nothing, Front),
-    row("cubin", "cubin", Nothing, Set(Id::Cubin)),
-    row("fatbin", "fatbin", Nothing, Set(Id::Fatbin)),
+    row("cubin", "cubin", Nothing, Set(NvccOptionId::Cubin)),
+    row("fatbin", "fatbin", Nothing, Set(NvccOptionId::Fatbin)),
     row("ptx", "ptx", Nothing, Front),
     row("optix-ir", "optix-ir", Nothing, Front),
     row("ltoir", "ltoir", Nothing, Front),
@@ -85,44 +90,44 @@ pub(super) static TABLE: &[Row] = &[
     row("compile", "c", Nothing, Front),
     row("device-c", "dc", Nothing, Front),
     row("device-w", "dw", Nothing, Front),
-    row("device-link", "dlink", Nothing, Set(Id::DeviceLink)),
+    row("device-link", "dlink", Nothing, Set(NvccOptionId::DeviceLink)),
     row("link", "link", Nothing, Front),
     row("lib", "lib", Nothing, Front),
     row("run", "run", Nothing, Front),
-    row("output-file", "o", One, Set(Id::Output)),
+    row("output-file", "o", One, Set(NvccOptionId::Output)),
     row("pre-include", "include", List, None),
     row("objdir-as-tempdir", "objtemp", Nothing, Front),
-    row("library", "l", List, Set(Id::Library)),
+    row("library", "l", List, Set(NvccOptionId::Library)),
     row("define-macro", "D", List, None),
     row("undefine-macro", "U", List, None),
     row("include-path", "I", List, None),
     row("system-include", "isystem", List, None),
-    row("library-path", "L", List, Set(Id::LibraryPath)),
+    row("library-path", "L", List, Set(NvccOptionId::LibraryPath)),
     row("output-directory", "odir", One, Front),
-    row("compiler-bindir", "ccbin", One, Set(Id::HostCompiler)),
+    row("compiler-bindir", "ccbin", One, Set(NvccOptionId::HostCompiler)),
     row("allow-unsupported-compiler", "allow-unsupported-compiler", Nothing, None),
     row("archiver-binary", "arbin", One, None),
-    row("cudart", "cudart", Choice(&["none", "shared", "static"]), Set(Id::CudaRuntime)),
-    row("cudadevrt", "cudadevrt", Choice(&["none", "static"]), Set(Id::DeviceRuntime)),
+    row("cudart", "cudart", Choice(&["none", "shared", "static"]), Set(NvccOptionId::CudaRuntime)),
+    row("cudadevrt", "cudadevrt", Choice(&["none", "static"]), Set(NvccOptionId::DeviceRuntime)),
     row("libdevice-directory", "ldir", One, Front),
     row("target-directory", "target-dir", One, Front),
     row("use-local-env", "use-local-env", Nothing, None),
     row("force-cl-env-setup", "force-cl-env-setup", Nothing, None),
     row("profile", "pg", Nothing, None),
     row("debug", "g", Nothing, None),
-    row("device-debug", "G", Nothing, Set(Id::Debug)),
-    row("generate-line-info", "lineinfo", Nothing, Set(Id::Lineinfo)),
+    row("device-debug", "G", Nothing, Set(NvccOptionId::Debug)),
+    row("generate-line-info", "lineinfo", Nothing, Set(NvccOptionId::Lineinfo)),
     row("optimization-info", "opt-info", List, Front),
     row("optimize", "O", Number, None),
     row("Ofast-compile", "Ofc", Choice(FAST), None),
     row("dopt", "dopt", Choice(&["on"]), None),
-    row("dlink-time-opt", "dlto", Nothing, Set(Id::Lto)),
-    row("lto", "lto", Nothing, Set(Id::Lto)),
+    row("dlink-time-opt", "dlto", Nothing, Set(NvccOptionId::Lto)),
+    row("lto", "lto", Nothing, Set(NvccOptionId::Lto)),
     row("gen-opt-lto", "gen-opt-lto", Nothing, None),
     row("ftemplate-backtrace-limit", "ftemplate-backtrace-limit", Number, None),
     row("ftemplate-depth", "ftemplate-depth", Number, None),
     row("no-exceptions", "noeh", Nothing, None),
-    row("shared", "shared", Nothing, Set(Id::Shared)),
+    row("shared", "shared", Nothing, Set(NvccOptionId::Shared)),
     row("x", "x", One, Front),
     row("std", "std", Choice(STANDARDS), None),
     row("no-host-device-initializer-list", "nohdinitlist", Nothing, None),
@@ -132,22 +137,22 @@ pub(super) static TABLE: &[Row] = &[
     row("expt-extended-lambda", "expt-extended-lambda", Nothing, None),
     row("machine", "m", Choice(&["64"]), None),
     row("m64", "m64", Nothing, None),
-    row("compiler-options", "Xcompiler", List, Set(Id::HostWords)),
+    row("compiler-options", "Xcompiler", List, Set(NvccOptionId::HostWords)),
     row("linker-options", "Xlinker", List, None),
     row("archive-options", "Xarchive", List, None),
-    row("ptxas-options", "Xptxas", List, Set(Id::PtxasWords)),
-    row("nvlink-options", "Xnvlink", List, Set(Id::NvlinkWords)),
+    row("ptxas-options", "Xptxas", List, Set(NvccOptionId::PtxasWords)),
+    row("nvlink-options", "Xnvlink", List, Set(NvccOptionId::NvlinkWords)),
     row("static-global-template-stub", "static-global-template-stub", Bool, None),
     row("device-entity-has-hidden-visibility", "device-entity-has-hidden-visibility", Bool, None),
-    row("forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", Nothing, Set(Id::ForwardCompiler)),
-    row("forward-unknown-to-host-linker", "forward-unknown-to-host-linker", Nothing, Set(Id::ForwardLinker)),
-    row("forward-unknown-opts", "forward-unknown-opts", Nothing, Set(Id::ForwardBoth)),
+    row("forward-unknown-to-host-compiler", "forward-unknown-to-host-compiler", Nothing, Set(NvccOptionId::ForwardCompiler)),
+    row("forward-unknown-to-host-linker", "forward-unknown-to-host-linker", Nothing, Set(NvccOptionId::ForwardLinker)),
+    row("forward-unknown-opts", "forward-unknown-opts", Nothing, Set(NvccOptionId::ForwardBoth)),
     row("dont-use-profile", "noprof", Nothing, Front),
     row("dryrun", "dryrun", Nothing, Front),
-    row("verbose", "v", Nothing, Set(Id::Verbose)),
+    row("verbose", "v", Nothing, Set(NvccOptionId::Verbose)),
     row("threads", "t", Number, None),
-    row("split-compile", "split-compile", Number, Set(Id::SplitCompile)),
-    row("split-compile-extended", "split-compile-extended", Number, Set(Id::SplitCompileExtended)),
+    row("split-compile", "split-compile", Number, Set(NvccOptionId::SplitCompile)),
+    row("split-compile-extended", "split-compile-extended", Number, Set(NvccOptionId::SplitCompileExtended)),
     row("fdevice-syntax-only", "fdevice-syntax-only", Nothing, Front),
     row("fdevice-time-trace", "fdevice-time-trace", One, Front),
     row("keep", "keep", Nothing, Front),
@@ -161,13 +166,13 @@ pub(super) static TABLE: &[Row] = &[
     row("drive-prefix", "dp", One, Front),
     row("dependency-target-name", "MT", One, Front),
     row("no-align-double", "", Nothing, Front),
-    row("no-device-link", "nodlink", Nothing, Set(Id::NoDeviceLink)),
-    row("gpu-architecture", "arch", One, Set(Id::Arch)),
-    row("gpu-code", "code", List, Set(Id::Code)),
-    row("generate-code", "gencode", One, Set(Id::Generate)),
+    row("no-device-link", "nodlink", Nothing, Set(NvccOptionId::NoDeviceLink)),
+    row("gpu-architecture", "arch", One, Set(NvccOptionId::Arch)),
+    row("gpu-code", "code", List, Set(NvccOptionId::Code)),
+    row("generate-code", "gencode", One, Set(NvccOptionId::Generate)),
     row("relocatable-device-code", "rdc", Bool, None),
     row("entries", "e", List, None),
-    row("maxrregcount", "maxrregcount", Number, Set(Id::MaxRegisters)),
+    row("maxrregcount", "maxrregcount", Number, Set(NvccOptionId::MaxRegisters)),
     row("use_fast_math", "use_fast_math", Nothing, None),
     row("ftz", "ftz", Bool, None),
     row("prec-div", "prec-div", Bool, None),
@@ -175,7 +180,7 @@ pub(super) static TABLE: &[Row] = &[
     row("fmad", "fmad", Bool, None),
     row("extra-device-vectorization", "extra-device-vectorization", Nothing, None),
     row("default-stream", "default-stream", Choice(STREAMS), None),
-    row("disable-warnings", "w", Nothing, Set(Id::NoWarnings)),
+    row("disable-warnings", "w", Nothing, Set(NvccOptionId::NoWarnings)),
     row("keep-device-functions", "keep-device-functions", Nothing, None),
     row("source-in-ptx", "src-in-ptx", Nothing, None),
     row("restrict", "restrict", Nothing, None),
@@ -185,10 +190,10 @@ pub(super) static TABLE: &[Row] = &[
     row("Wext-lambda-captures-this", "Wext-lambda-captures-this", Nothing, None),
     row("Wno-deprecated-declarations", "Wno-deprecated-declarations", Nothing, None),
     row("Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", Nothing, None),
-    row("Werror", "Werror", List, Set(Id::Werror)),
-    row("resource-usage", "res-usage", Nothing, Set(Id::ResourceUsage)),
+    row("Werror", "Werror", List, Set(NvccOptionId::Werror)),
+    row("resource-usage", "res-usage", Nothing, Set(NvccOptionId::ResourceUsage)),
     row("extensible-whole-program", "ewp", Nothing, None),
-    row("no-compress", "no-compress", Nothing, Set(Id::NoCompress)),
+    row("no-compress", "no-compress", Nothing, Set(NvccOptionId::NoCompress)),
     row("qpp-config", "qpp-config", Nothing, Front),
     row("compile-as-tools-patch", "astoolspatch", Nothing, Front),
     row("list-gpu-code", "code-ls", Nothing, Front),
@@ -200,19 +205,19 @@ pub(super) static TABLE: &[Row] = &[
     row("diag-warn", "diag-warn", List, Front),
     row("host-linker-script", "hls", One, Front),
     row("augment-host-linker-script", "aug-hls", Nothing, Front),
-    row("relocatable-link", "r", Nothing, Set(Id::Relocatable)),
+    row("relocatable-link", "r", Nothing, Set(NvccOptionId::Relocatable)),
     row("brief-diagnostics", "brief-diag", Bool, None),
     row("jump-table-density", "jtd", Number, None),
     row("relocatable-ptx", "reloc-ptx", Nothing, Front),
     row("device-stack-protector", "device-stack-protector", Bool, None),
-    row("compress-mode", "compress-mode", Choice(MODES), Set(Id::CompressMode)),
+    row("compress-mode", "compress-mode", Choice(MODES), Set(NvccOptionId::CompressMode)),
     row("frandom-seed", "frandom-seed", One, None),
     row("sanitize", "sanitize", One, Front),
     row("jobserver", "jobserver", Nothing, None),
     row("help", "h", Nothing, Front),
     row("version", "V", Nothing, Front),
-    row("options-file", "optf", List, Set(Id::OptionsFile)),
-    row("Xfatbin", "Xfatbin", List, Set(Id::FatbinaryWords)),
+    row("options-file", "optf", List, Set(NvccOptionId::OptionsFile)),
+    row("Xfatbin", "Xfatbin", List, Set(NvccOptionId::FatbinaryWords)),
     row("Xcudafe", "Xcudafe", List, None),
     row("Xcicc", "Xcicc", List, None),
 ];
@@ -220,10 +225,10 @@ pub(super) static TABLE: &[Row] = &[
 /// Options whose value may be joined to the name: `-O3`, `-lfoo`.
 const JOINED: &[&str] = &["D", "I", "L", "O", "U", "l", "t"];
 
-impl Row {
+impl NvccOptionRow {
     /// The row of an option as typed, dashes included: long names follow two dashes, short ones
     /// one.
-    pub(super) fn typed(typed: &str) -> Option<&'static Row> {
+    pub(super) fn typed(typed: &str) -> Option<&'static NvccOptionRow> {
         let name = typed.strip_prefix('-')?;
         TABLE.iter().find(|row| match name.strip_prefix('-') {
             Some(long) => !long.is_empty() && row.long == long,
@@ -232,7 +237,7 @@ impl Row {
     }
 
     /// The row of an option whose value may follow at once.
-    pub(super) fn joined(letter: &str) -> Option<&'static Row> {
+    pub(super) fn joined(letter: &str) -> Option<&'static NvccOptionRow> {
         JOINED.contains(&letter).then(|| TABLE.iter().find(|row| row.short == letter)).flatten()
     }
 
@@ -249,15 +254,15 @@ mod tests {
     #[test]
     fn names_are_unique_and_every_id_has_a_row() {
         for row in TABLE {
-            let same = |other: &&Row| {
+            let same = |other: &&NvccOptionRow| {
                 other.long == row.long || (!row.short.is_empty() && other.short == row.short)
             };
             assert_eq!(TABLE.iter().filter(same).count(), 1, "{}", row.long);
         }
         for id in 0..IDS {
-            let has = |row: &&Row| matches!(row.effect, Set(set) if set as usize == id);
+            let has = |row: &&NvccOptionRow| matches!(row.effect, Set(set) if set as usize == id);
             assert!(TABLE.iter().any(|row| has(&row)), "{id}");
         }
-        assert!(JOINED.iter().all(|letter| Row::joined(letter).is_some()));
+        assert!(JOINED.iter().all(|letter| NvccOptionRow::joined(letter).is_some()));
     }
 }

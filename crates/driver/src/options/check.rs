@@ -5,12 +5,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::table::{Id, Row, Support, TABLE};
-use super::{Options, Target, UsageError};
+use super::table::{OptionId, OptionRow, Support, TABLE};
+use super::{CommandOptions, Target, UsageError};
 
 /// The first error of a line that asks for a link: the part that nvlink checks before it reports
 /// ignored options.
-pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
+pub(super) fn check_basics(options: &CommandOptions) -> Result<Target, UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
     if options.output().is_none() && matches!(target, Target::Real(_)) {
         return Err(UsageError::NoOutput);
@@ -24,42 +24,44 @@ pub(super) fn check_basics(options: &Options) -> Result<Target, UsageError> {
 
 /// True if the line names used kernels and also asks for those of host code. nvlink reports which
 /// of the two it ignores, even if it prints no infos.
-pub(super) fn ignores_host_info(options: &Options) -> bool {
+pub(super) fn ignores_host_info(options: &CommandOptions) -> bool {
     let named = |id| options.list(id).iter().any(|name| !name.is_empty());
-    options.flag(Id::UseHostInfo) && (named(Id::KernelsUsed) || named(Id::VariablesUsed))
+    options.flag(OptionId::UseHostInfo)
+        && (named(OptionId::KernelsUsed) || named(OptionId::VariablesUsed))
 }
 
 /// The first thing that is wrong with a line for `target` in the rest of the line.
-pub(super) fn check(options: &Options, target: Target) -> Result<(), UsageError> {
+pub(super) fn check(options: &CommandOptions, target: Target) -> Result<(), UsageError> {
     if matches!(target, Target::Lto(_)) {
         return Err(UsageError::LtoTarget(target.name()));
     }
     reports(options)?;
     lto(options)?;
     cuda_version(options)?;
-    let refused = |row: &&Row| row.support == Support::Refused && options.values(row.id).is_some();
+    let refused =
+        |row: &&OptionRow| row.support == Support::Refused && options.values(row.id).is_some();
     if let Some(row) = TABLE.iter().find(refused) {
         return Err(UsageError::NotSupported(row.long));
     }
     Ok(())
 }
 
-fn conflicts(options: &Options) -> Result<(), UsageError> {
+fn conflicts(options: &CommandOptions) -> Result<(), UsageError> {
     let both = |a, b| options.flag(a) && options.flag(b);
-    if options.flag(Id::SuppressDebugInfo) && !options.flag(Id::Debug) {
+    if options.flag(OptionId::SuppressDebugInfo) && !options.flag(OptionId::Debug) {
         return Err(UsageError::Conflict("-suppress-debug-info", "no -g"));
     }
-    if both(Id::DumpCallgraph, Id::DumpCallgraphMangled) {
+    if both(OptionId::DumpCallgraph, OptionId::DumpCallgraphMangled) {
         return Err(UsageError::Conflict("-dump-callgraph", "-dump-callgraph-no-demangle"));
     }
-    if both(Id::UseHostInfo, Id::IgnoreHostInfo) {
+    if both(OptionId::UseHostInfo, OptionId::IgnoreHostInfo) {
         return Err(UsageError::Conflict("-use-host-info", "-ignore-host-info"));
     }
     Ok(())
 }
 
 /// Files of reports have the endings of the forms that there are.
-fn reports(options: &Options) -> Result<(), UsageError> {
+fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     let bad =
         |value: &OsStr, option| Err(UsageError::BadValue { value: culd_text::name(value), option });
     let ending = |value: &OsStr| Path::new(value).extension().map(OsStr::to_owned);
@@ -67,10 +69,10 @@ fn reports(options: &Options) -> Result<(), UsageError> {
         ending(value).is_some_and(|own| endings.iter().any(|ending| own == *ending))
     };
     let report = |value: &&OsString| *value != "-" && !ends(value, &["json", "html", "htm", "txt"]);
-    if let Some(value) = options.list(Id::Report).iter().find(report) {
+    if let Some(value) = options.list(OptionId::Report).iter().find(report) {
         return bad(value, "report");
     }
-    let graph = options.path(Id::CallGraph).map(Path::as_os_str);
+    let graph = options.path(OptionId::CallGraph).map(Path::as_os_str);
     match graph.filter(|value| !ends(value, &["dot", "gv", "svg"])) {
         Some(value) => bad(value, "callgraph"),
         None => Ok(()),
@@ -78,8 +80,8 @@ fn reports(options: &Options) -> Result<(), UsageError> {
 }
 
 /// `--cuda-api-version`: `13.0` and its like change nothing, others are refused.
-fn cuda_version(options: &Options) -> Result<(), UsageError> {
-    let Some(text) = options.text(Id::CudaApiVersion) else { return Ok(()) };
+fn cuda_version(options: &CommandOptions) -> Result<(), UsageError> {
+    let Some(text) = options.text(OptionId::CudaApiVersion) else { return Ok(()) };
     let numbers = text
         .split_once('.')
         .and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
@@ -90,23 +92,23 @@ fn cuda_version(options: &Options) -> Result<(), UsageError> {
     }
 }
 
-fn lto(options: &Options) -> Result<(), UsageError> {
+fn lto(options: &CommandOptions) -> Result<(), UsageError> {
     if !options.lto() {
-        if options.flag(Id::EmitPtx) {
+        if options.flag(OptionId::EmitPtx) {
             return Err(UsageError::Conflict("-emit-ptx", "no -dlto"));
         }
-        if options.text(Id::FastCompile).is_some() {
+        if options.text(OptionId::FastCompile).is_some() {
             return Err(UsageError::Conflict("--Ofast-compile", "no -dlto"));
         }
-        if options.flag(Id::NvvmLatest) {
+        if options.flag(OptionId::NvvmLatest) {
             return Err(UsageError::Conflict("-nvvm-latest", "no -dlto"));
         }
         return Ok(());
     }
-    if options.values(Id::NvvmPath).is_none() {
+    if options.values(OptionId::NvvmPath).is_none() {
         return Err(UsageError::NoNvvmPath);
     }
-    let level = options.text(Id::FastCompile);
+    let level = options.text(OptionId::FastCompile);
     if level.is_some_and(|level| !["0", "min", "mid", "max"].contains(&level)) {
         return Err(UsageError::InvalidArgument("--Ofast-compile"));
     }

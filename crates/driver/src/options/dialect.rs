@@ -6,12 +6,12 @@
 
 use culd_link::Dialect;
 
-use super::{Id, Options};
+use super::{CommandOptions, OptionId};
 use crate::toolkit::marker;
 
 /// The release that the options name.
-pub fn named(options: &Options) -> Option<&'static Dialect> {
-    let release = options.text(Id::Dialect).filter(|&release| release != "auto")?;
+pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
+    let release = options.text(OptionId::Dialect).filter(|&release| release != "auto")?;
     // A choice of the table.
     release.parse().ok()
 }
@@ -19,6 +19,6 @@ pub fn named(options: &Options) -> Option<&'static Dialect> {
 /// The release that a command line is for: the one it names, or that of the toolkit of which this
 /// program is the shadow's linker. For the command alone: the program around a library is in no
 /// toolkit.
-pub(crate) fn chosen(options: &Options) -> Option<&'static Dialect> {
+pub(crate) fn chosen(options: &CommandOptions) -> Option<&'static Dialect> {
     named(options).or_else(marker::release)
 }

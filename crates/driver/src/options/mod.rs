@@ -1,8 +1,8 @@
 //! The command line.
 //!
-//! In: words. Out: [`Options`], or an error in nvlink's words. One table ([`TABLE`]) has a row for
-//! each option and drives parsing, help, the man page, completions and the tool note. The grammar
-//! is nvlink's (docs/rules/command-line.md).
+//! In: words. Out: [`CommandOptions`], or an error in nvlink's words. One table ([`TABLE`]) has a
+//! row for each option and drives parsing, help, the man page, completions and the tool note. The
+//! grammar is nvlink's (docs/rules/command-line.md).
 
 mod check;
 pub(crate) mod dialect;
@@ -22,9 +22,9 @@ use culd_link::Dialect;
 use thiserror::Error;
 
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
-pub use crate::options::parse::{Parsed, Request, parse};
+pub use crate::options::parse::{ParsedCommandLine, Request, parse};
 pub(crate) use crate::options::parse::{number, split_name};
-pub use crate::options::table::{Id, Origin, Row, TABLE, Takes};
+pub use crate::options::table::{OptionArity, OptionId, OptionRow, Origin, TABLE};
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,20 +42,20 @@ pub enum Target {
 
 /// The request of a command line.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CommandOptions {
     /// Paths of input files in order.
     pub inputs: Vec<OsString>,
     /// The target; [`parse`] accepts no link without one.
     pub target: Option<Target>,
-    /// The given values, by [`Id`]: a flag has one empty value, a list any number.
+    /// The given values, by [`OptionId`]: a flag has one empty value, a list any number.
     values: Vec<Option<Vec<OsString>>>,
     /// Given options that only some releases know, and the errors of the others.
-    newer: Vec<(Newer, UsageError)>,
+    newer: Vec<(ReleaseWord, UsageError)>,
 }
 
 /// An option, value or target that not every release knows.
 #[derive(Debug, Clone, Copy)]
-enum Newer {
+enum ReleaseWord {
     /// An option or a value, as [`Dialect::has_word`] takes it.
     Word(&'static str),
     Arch(&'static Arch),
@@ -155,89 +155,92 @@ impl Target {
     }
 }
 
-impl Options {
+impl CommandOptions {
     fn new() -> Self {
         let values = TABLE.iter().map(|_| None).collect();
-        Options { inputs: Vec::new(), target: None, values, newer: Vec::new() }
+        CommandOptions { inputs: Vec::new(), target: None, values, newer: Vec::new() }
     }
 
     /// No options at all: what the environment alone decides.
     pub(crate) fn for_nobody() -> Self {
-        Options::new()
+        CommandOptions::new()
     }
 
     /// Options for a link to `target` that is made by a program.
     pub fn for_target(target: Target) -> Self {
-        let mut options = Options { target: Some(target), ..Options::new() };
-        options.set(Id::Arch, [target.name()]);
+        let mut options = CommandOptions { target: Some(target), ..CommandOptions::new() };
+        options.set(OptionId::Arch, [target.name()]);
         options
     }
 
     /// Refuses what `release` does not know, as nvlink does.
     pub(crate) fn check_release(&self, release: &Dialect) -> Result<(), UsageError> {
-        let unknown = |newer: &Newer| match newer {
-            Newer::Word(word) => !release.has_word(word),
-            Newer::Arch(arch) => !release.knows(arch),
+        let unknown = |newer: &ReleaseWord| match newer {
+            ReleaseWord::Word(word) => !release.has_word(word),
+            ReleaseWord::Arch(arch) => !release.knows(arch),
         };
         let first = self.newer.iter().find(|(newer, _)| unknown(newer));
         first.map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
     /// Sets the values of an option: none for a flag, one, or those of a list.
-    pub fn set<T: Into<OsString>>(&mut self, id: Id, values: impl IntoIterator<Item = T>) {
+    pub fn set<T: Into<OsString>>(&mut self, id: OptionId, values: impl IntoIterator<Item = T>) {
         let mut values: Vec<OsString> = values.into_iter().map(Into::into).collect();
-        if Row::of(id).takes == Takes::Nothing {
+        if OptionRow::of(id).takes == OptionArity::Nothing {
             values = vec![OsString::new()];
         }
         self.values[id as usize] = Some(values);
     }
 
     /// Takes an option back.
-    pub fn unset(&mut self, id: Id) {
+    pub fn unset(&mut self, id: OptionId) {
         self.values[id as usize] = None;
     }
 
     /// All values of an option; `None` when it was not given.
-    pub(crate) fn values(&self, id: Id) -> Option<&[OsString]> {
+    pub(crate) fn values(&self, id: OptionId) -> Option<&[OsString]> {
         self.values[id as usize].as_deref()
     }
 
     /// True when the option was given; not for `true|false` options.
-    pub fn flag(&self, id: Id) -> bool {
-        debug_assert!(Row::of(id).takes == Takes::Nothing);
+    pub fn flag(&self, id: OptionId) -> bool {
+        debug_assert!(OptionRow::of(id).takes == OptionArity::Nothing);
         self.values(id).is_some()
     }
 
-    /// The value of a single-valued option that is text; [`Options::path`] has paths.
-    pub fn text(&self, id: Id) -> Option<&str> {
-        debug_assert!(!matches!(Row::of(id).takes, Takes::Path(_) | Takes::List(_)));
+    /// The value of a single-valued option that is text; [`CommandOptions::path`] has paths.
+    pub fn text(&self, id: OptionId) -> Option<&str> {
+        debug_assert!(!matches!(
+            OptionRow::of(id).takes,
+            OptionArity::Path(_) | OptionArity::List(_)
+        ));
         self.values(id)?.last()?.to_str()
     }
 
     /// The value of an option that is a path.
-    pub fn path(&self, id: Id) -> Option<&Path> {
-        debug_assert!(matches!(Row::of(id).takes, Takes::Path(_)));
+    pub fn path(&self, id: OptionId) -> Option<&Path> {
+        debug_assert!(matches!(OptionRow::of(id).takes, OptionArity::Path(_)));
         self.values(id)?.last().map(Path::new)
     }
 
     /// The values of a list.
-    pub fn list(&self, id: Id) -> &[OsString] {
+    pub fn list(&self, id: OptionId) -> &[OsString] {
         self.values(id).unwrap_or_default()
     }
 
     /// The value of a number.
-    pub fn number(&self, id: Id) -> Option<i32> {
+    pub fn number(&self, id: OptionId) -> Option<i32> {
         self.text(id)?.parse().ok()
     }
 
     /// Link-time optimization is asked for, by either name.
     pub fn lto(&self) -> bool {
-        self.flag(Id::Lto) || self.flag(Id::Dlto)
+        self.flag(OptionId::Lto) || self.flag(OptionId::Dlto)
     }
 
     /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them.
     pub(crate) fn ptxas_words(&self) -> Vec<OsString> {
-        let values = self.list(Id::Xptxas).iter();
+        let values = self.list(OptionId::Xptxas).iter();
         let words = values.flat_map(|value| value.as_bytes().split(|byte| b" \t".contains(byte)));
         let words = words.filter(|word| !word.is_empty());
         words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
@@ -246,23 +249,23 @@ impl Options {
     /// The words of `-Xnvvm`, which nvlink splits at blanks that have no backslash in front. It
     /// does so when LTO-IR is compiled, and not before.
     pub(crate) fn nvvm_words(&self) -> Result<Vec<OsString>, UsageError> {
-        let words = self.list(Id::Xnvvm).iter().map(|value| response::split(value));
+        let words = self.list(OptionId::Xnvvm).iter().map(|value| response::split(value));
         Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The limit of `-maxrregcount`; none for a number that is no limit.
     pub(crate) fn max_registers(&self) -> Option<i32> {
-        self.number(Id::MaxRegisters).filter(|&count| count > 0)
+        self.number(OptionId::MaxRegisters).filter(|&count| count > 0)
     }
 
     /// The output file.
     pub fn output(&self) -> Option<&Path> {
-        self.path(Id::Output)
+        self.path(OptionId::Output)
     }
 
     /// The name of the output in the tool note: with `-g` only.
     pub fn object_name(&self) -> String {
-        let output = self.output().filter(|_| self.flag(Id::Debug));
+        let output = self.output().filter(|_| self.flag(OptionId::Debug));
         output.map(|path| culd_text::bytes(base_name(path))).unwrap_or_default()
     }
 }

@@ -2,77 +2,77 @@
 //!
 //! In: options. Out: text in nvlink's words and order.
 
-use super::table::{Id, Row, Takes};
-use super::{Options, base_name};
+use super::table::{OptionArity, OptionId, OptionRow};
+use super::{CommandOptions, base_name};
 
 /// Options in the order of the note. Options that are missing here are not in the note; the option
 /// line of `-g` stands behind the second (`testdata/cli/notes.toml`).
-const ORDER: &[Id] = &[
-    Id::SuppressStackSizeWarning,
-    Id::SuppressArchWarning,
-    Id::Debug,
-    Id::Arch,
-    Id::Machine,
-    Id::Library,
-    Id::LibraryPath,
-    Id::RegisterFile,
-    Id::Verbose,
-    Id::PreserveRelocs,
-    Id::DisableWarnings,
-    Id::WarningsAreErrors,
-    Id::DisableInfos,
-    Id::KeepSystemLibraries,
-    Id::KernelsUsed,
-    Id::VariablesUsed,
-    Id::CpuArch,
-    Id::ReportArch,
-    Id::Time,
-    Id::ExtraWarnings,
-    Id::Lto,
-    Id::Dlto,
-    Id::NvvmLatest,
-    Id::NvvmPath,
-    Id::SplitCompile,
-    Id::SplitCompileExtended,
-    Id::FastCompile,
-    Id::SuppressDebugInfo,
-    Id::Xptxas,
-    Id::Xnvvm,
-    Id::MaxRegisters,
-    Id::DumpCallgraph,
-    Id::DumpCallgraphMangled,
-    Id::UseHostInfo,
-    Id::IgnoreHostInfo,
-    Id::Relocatable,
-    Id::Uidx,
-    Id::StackProtector,
-    Id::OptionsFile,
+const ORDER: &[OptionId] = &[
+    OptionId::SuppressStackSizeWarning,
+    OptionId::SuppressArchWarning,
+    OptionId::Debug,
+    OptionId::Arch,
+    OptionId::Machine,
+    OptionId::Library,
+    OptionId::LibraryPath,
+    OptionId::RegisterFile,
+    OptionId::Verbose,
+    OptionId::PreserveRelocs,
+    OptionId::DisableWarnings,
+    OptionId::WarningsAreErrors,
+    OptionId::DisableInfos,
+    OptionId::KeepSystemLibraries,
+    OptionId::KernelsUsed,
+    OptionId::VariablesUsed,
+    OptionId::CpuArch,
+    OptionId::ReportArch,
+    OptionId::Time,
+    OptionId::ExtraWarnings,
+    OptionId::Lto,
+    OptionId::Dlto,
+    OptionId::NvvmLatest,
+    OptionId::NvvmPath,
+    OptionId::SplitCompile,
+    OptionId::SplitCompileExtended,
+    OptionId::FastCompile,
+    OptionId::SuppressDebugInfo,
+    OptionId::Xptxas,
+    OptionId::Xnvvm,
+    OptionId::MaxRegisters,
+    OptionId::DumpCallgraph,
+    OptionId::DumpCallgraphMangled,
+    OptionId::UseHostInfo,
+    OptionId::IgnoreHostInfo,
+    OptionId::Relocatable,
+    OptionId::Uidx,
+    OptionId::StackProtector,
+    OptionId::OptionsFile,
 ];
 
 /// Options that only the note of a link with `-g` has, by the last part of their file's name.
-const WITH_DEBUG: &[Id] = &[Id::RegisterFile, Id::Time, Id::OptionsFile];
+const WITH_DEBUG: &[OptionId] = &[OptionId::RegisterFile, OptionId::Time, OptionId::OptionsFile];
 
-impl Options {
+impl CommandOptions {
     /// The options as the tool note has them: nvlink's words and order.
     pub fn normalised(&self) -> String {
         let mut line = String::new();
-        if self.flag(Id::Debug) {
+        if self.flag(OptionId::Debug) {
             let names = self.inputs.iter().map(|path| culd_text::bytes(base_name(path)));
             line.push_str(&format!("{} ", names.collect::<Vec<_>>().join(",")));
         }
         for &id in ORDER {
             let Some(values) = self.values(id) else { continue };
             let is_file = WITH_DEBUG.contains(&id);
-            if is_file && !self.flag(Id::Debug) {
+            if is_file && !self.flag(OptionId::Debug) {
                 continue;
             }
-            if id == Id::Debug {
+            if id == OptionId::Debug {
                 line.push_str(&format!("-o {} ", self.object_name()));
             }
-            let Row { short, takes, .. } = Row::of(id);
+            let OptionRow { short, takes, .. } = OptionRow::of(id);
             line.push_str(&match takes {
                 // A flag has an empty value.
-                Takes::Nothing => format!("-{short}  "),
+                OptionArity::Nothing => format!("-{short}  "),
                 // Even one without a short name.
                 _ if is_file => {
                     let file = values.first().map(|path| culd_text::bytes(base_name(path)));

@@ -2,8 +2,8 @@
 //!
 //! In: an error. Out: notes.
 
-use super::table::{Row, TABLE, Takes};
-use super::{Id, Target, UsageError};
+use super::table::{OptionArity, OptionRow, TABLE};
+use super::{OptionId, Target, UsageError};
 
 /// Names shorter than this are like no other: every two letters are.
 const SHORT: usize = 3;
@@ -37,7 +37,7 @@ impl UsageError {
 
 /// The option that was meant, perhaps.
 fn similar_option(typed: &str) -> Option<String> {
-    let all: Vec<String> = TABLE.iter().flat_map(Row::names).collect();
+    let all: Vec<String> = TABLE.iter().flat_map(OptionRow::names).collect();
     let bare = |name: &str| name.trim_start_matches('-').to_owned();
     let wanted = bare(typed);
     let same = all.iter().find(|name| bare(name) == wanted);
@@ -53,18 +53,22 @@ fn similar_option(typed: &str) -> Option<String> {
 fn value_note(value: &str, option: &str) -> Option<String> {
     let row = TABLE.iter().find(|row| row.long == option)?;
     match row.takes {
-        Takes::Choice(names) => Some(format!("it takes one of {}", names.join(", "))),
-        Takes::Target => {
+        OptionArity::Choice(names) => Some(format!("it takes one of {}", names.join(", "))),
+        OptionArity::Target => {
             let all = Target::all_names();
             let near = nearest(value, &all, str::to_owned);
             let like = near.map(|name| format!("there is a target '{name}'; "));
             Some(format!("{}--help lists the targets", like.unwrap_or_default()))
         }
-        _ if row.id == Id::Report => {
+        _ if row.id == OptionId::Report => {
             Some("the ending says the form: .json, .html or .txt; '-' is text".to_owned())
         }
-        _ if row.id == Id::CallGraph => Some("the ending says the form: .dot or .svg".to_owned()),
-        Takes::Number(only) if row.id == Id::Machine => Some(format!("only {only} exists")),
+        _ if row.id == OptionId::CallGraph => {
+            Some("the ending says the form: .dot or .svg".to_owned())
+        }
+        OptionArity::Number(only) if row.id == OptionId::Machine => {
+            Some(format!("only {only} exists"))
+        }
         _ => None,
     }
 }
@@ -83,7 +87,7 @@ fn nearest<'a>(
 }
 
 /// A line about the support of `row`, for the help.
-pub(super) fn support(row: &Row) -> &'static str {
+pub(super) fn support(row: &OptionRow) -> &'static str {
     match row.support {
         super::table::Support::Full => "",
         super::table::Support::Ignored => ". Accepted and of no effect",

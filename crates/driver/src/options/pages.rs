@@ -7,7 +7,7 @@ use std::fmt::Write;
 use culd_link::Dialect;
 
 use super::notes::support;
-use super::table::{COMMANDS, Origin, Row, TABLE, Takes};
+use super::table::{COMMANDS, OptionArity, OptionRow, Origin, TABLE};
 use super::{Target, VERSION};
 
 /// The first lines of help and manual page.
@@ -108,7 +108,7 @@ pub fn help() -> String {
             let line = format!("{names:<51} {short}");
             let _ =
                 write!(text, "\n{}\n{}\n", line.trim_end(), wrapped(&help_text(row), "        "));
-            if row.takes == Takes::Target {
+            if row.takes == OptionArity::Target {
                 let names = format!("Targets: {}.", Target::all_names().join(", "));
                 let _ = writeln!(text, "{}", wrapped(&names, "        "));
             }
@@ -126,7 +126,7 @@ pub fn help() -> String {
 }
 
 /// The help of `row`, with a remark if culd does not support it.
-fn help_text(row: &Row) -> String {
+fn help_text(row: &OptionRow) -> String {
     format!("{}{}", row.help, support(row))
 }
 
@@ -215,11 +215,11 @@ pub fn completions(shell: Shell) -> String {
 }
 
 /// The words that may follow `row`; empty for free texts.
-fn choices(row: &Row) -> Vec<String> {
+fn choices(row: &OptionRow) -> Vec<String> {
     match row.takes {
-        Takes::Choice(names) => names.iter().map(|&name| name.to_owned()).collect(),
-        Takes::Bool => vec!["true".to_owned(), "false".to_owned()],
-        Takes::Target => Target::all_names(),
+        OptionArity::Choice(names) => names.iter().map(|&name| name.to_owned()).collect(),
+        OptionArity::Bool => vec!["true".to_owned(), "false".to_owned()],
+        OptionArity::Target => Target::all_names(),
         _ => Vec::new(),
     }
 }
@@ -247,7 +247,7 @@ fn bash() -> String {
             );
         }
     }
-    let all: Vec<String> = TABLE.iter().flat_map(Row::names).collect();
+    let all: Vec<String> = TABLE.iter().flat_map(OptionRow::names).collect();
     format!(
         "# bash completion of culd\n_culd() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}\n    \
          [ \"$word\" = = ] && word=\n    [ \"$previous\" = = ] && previous=${{COMP_WORDS[COMP_CWORD-2]}}\n    \
@@ -270,7 +270,7 @@ fn zsh() -> String {
             .replace(':', "\\:");
         let words = choices(row);
         let value = match row.takes {
-            Takes::Nothing => String::new(),
+            OptionArity::Nothing => String::new(),
             _ if words.is_empty() => ":value:_files".to_owned(),
             _ => format!(":value:({})", words.join(" ")),
         };
@@ -307,7 +307,7 @@ fn fish() -> String {
         };
         let words = choices(row);
         let value = match row.takes {
-            Takes::Nothing => String::new(),
+            OptionArity::Nothing => String::new(),
             _ if words.is_empty() => " -r".to_owned(),
             _ => format!(" -x -a '{}'", words.join(" ")),
         };

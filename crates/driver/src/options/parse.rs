@@ -1,4 +1,4 @@
-//! The grammar: words to [`Options`].
+//! The grammar: words to [`CommandOptions`].
 //!
 //! `-s=v`, `-s v`, `--long=v` and `--long v` are the same. Values are joined to a name after
 //! `-l`, `-L` and `-m` only. A repeated option with another value warns and the last one counts;
@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::check::{check, check_basics, ignores_host_info};
-use super::table::{Id, Origin, RISCV64, Row, Takes};
-use super::{Newer, Options, Target, UsageError, dialect, help, response, version};
+use super::table::{OptionArity, OptionId, OptionRow, Origin, RISCV64};
+use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, response, version};
 use crate::os::files::{self, Kinds};
 use culd_link::{DIALECTS, Dialect};
 
@@ -29,16 +29,16 @@ const MAX_WORDS: usize = 1 << 18;
 #[derive(Debug)]
 pub enum Request {
     /// Link.
-    Link(Box<Options>),
+    Link(Box<CommandOptions>),
     /// Write a linker script for the host.
-    HostScript(Box<Options>),
+    HostScript(Box<CommandOptions>),
     /// Print this and succeed.
     Print(String),
 }
 
 /// A command line that was read.
 #[derive(Debug)]
-pub struct Parsed {
+pub struct ParsedCommandLine {
     /// The request.
     pub request: Result<Request, UsageError>,
     /// Options that were repeated with another value, in order: nvlink warns even when the line
@@ -55,9 +55,9 @@ pub struct Parsed {
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
-pub fn parse(args: &[impl AsRef<OsStr>]) -> Parsed {
-    let mut parser = Parser {
-        options: Options::new(),
+pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
+    let mut parser = OptionParser {
+        options: CommandOptions::new(),
         redefined: Vec::new(),
         files: MAX_FILES,
         bytes: MAX_BYTES,
@@ -67,28 +67,28 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> Parsed {
         true => Err(UsageError::Nothing),
         false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
     };
-    let Parser { options, redefined, .. } = parser;
-    let reports_arch = read.is_ok() && options.flag(Id::ReportArch);
+    let OptionParser { options, redefined, .. } = parser;
+    let reports_arch = read.is_ok() && options.flag(OptionId::ReportArch);
     let reported_target = options.target.filter(|_| reports_arch).map(|target| target.name());
-    let notes = !options.flag(Id::NoNotes);
-    let color = options.text(Id::Color).map(str::to_owned);
+    let notes = !options.flag(OptionId::NoNotes);
+    let color = options.text(OptionId::Color).map(str::to_owned);
     let mut ignores_host_info = false;
     let request = read.and_then(|()| finish(options, &mut ignores_host_info));
-    Parsed { request, redefined, ignores_host_info, reported_target, notes, color }
+    ParsedCommandLine { request, redefined, ignores_host_info, reported_target, notes, color }
 }
 
-fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
+fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
     let release = dialect::chosen(&options);
     if let Some(release) = release {
         options.check_release(release)?;
     }
-    if options.flag(Id::Help) {
+    if options.flag(OptionId::Help) {
         return Ok(Request::Print(help()));
     }
-    if options.flag(Id::Version) {
+    if options.flag(OptionId::Version) {
         return Ok(Request::Print(version(release.unwrap_or(Dialect::usual()))));
     }
-    if options.text(Id::HostScript).is_some() {
+    if options.text(OptionId::HostScript).is_some() {
         if !options.inputs.is_empty() {
             return Err(UsageError::InputForScript);
         }
@@ -100,8 +100,8 @@ fn finish(options: Options, ignores: &mut bool) -> Result<Request, UsageError> {
     Ok(Request::Link(Box::new(options)))
 }
 
-struct Parser {
-    options: Options,
+struct OptionParser {
+    options: CommandOptions,
     redefined: Vec<&'static str>,
     /// The remaining numbers of options files, of their bytes, and of words in them and in lists.
     files: usize,
@@ -109,7 +109,7 @@ struct Parser {
     room: usize,
 }
 
-impl Parser {
+impl OptionParser {
     /// Takes in `words`, which come from `depth` options files inside each other.
     fn words(
         &mut self,
@@ -154,15 +154,15 @@ impl Parser {
         depth: usize,
     ) -> Result<(), UsageError> {
         let (typed, value) = split_name(word);
-        let Some(row) = typed.to_str().and_then(Row::typed) else {
+        let Some(row) = typed.to_str().and_then(OptionRow::typed) else {
             let (row, value) = joined(word)?;
             return self.set(row, value, depth);
         };
         let typed = || culd_text::name(typed);
         if row.origin == Origin::Later {
-            self.options.newer.push((Newer::Word(row.long), unknown(&typed())));
+            self.options.newer.push((ReleaseWord::Word(row.long), unknown(&typed())));
         }
-        if row.takes == Takes::Nothing {
+        if row.takes == OptionArity::Nothing {
             return match value {
                 Some(_) => Err(UsageError::NoArgumentExpected(typed())),
                 None => self.set(row, OsStr::new(""), depth),
@@ -179,23 +179,28 @@ impl Parser {
         self.set(row, &value, depth)
     }
 
-    fn set(&mut self, row: &'static Row, value: &OsStr, depth: usize) -> Result<(), UsageError> {
+    fn set(
+        &mut self,
+        row: &'static OptionRow,
+        value: &OsStr,
+        depth: usize,
+    ) -> Result<(), UsageError> {
         let values: Vec<OsString> = match row.takes {
-            Takes::List(_) => response::elements(value, self.room)?,
-            Takes::Path(_) => vec![value.to_owned()],
+            OptionArity::List(_) => response::elements(value, self.room)?,
+            OptionArity::Path(_) => vec![value.to_owned()],
             _ => vec![self.one_value(row, value)?.into()],
         };
-        if matches!(row.takes, Takes::List(_)) {
+        if matches!(row.takes, OptionArity::List(_)) {
             self.room -= values.len();
         }
-        if row.id == Id::OptionsFile {
+        if row.id == OptionId::OptionsFile {
             // The tool note records that there was one; its words are parsed like others.
             self.options.values[row.id as usize] = Some(Vec::new());
             return values.iter().try_for_each(|file| self.options_file(file, depth));
         }
         let slot = &mut self.options.values[row.id as usize];
         match (row.takes, slot) {
-            (Takes::List(_), Some(list)) => list.extend(values),
+            (OptionArity::List(_), Some(list)) => list.extend(values),
             (_, slot) => {
                 if slot.as_ref().is_some_and(|before| *before != values) {
                     self.redefined.push(row.long);
@@ -207,33 +212,33 @@ impl Parser {
     }
 
     /// The value as it is stored and recorded in the tool note.
-    fn one_value(&mut self, row: &'static Row, value: &OsStr) -> Result<String, UsageError> {
+    fn one_value(&mut self, row: &'static OptionRow, value: &OsStr) -> Result<String, UsageError> {
         let bad = || UsageError::BadValue { value: culd_text::name(value), option: row.long };
         let Some(value) = value.to_str() else {
             return Err(match row.takes {
-                Takes::Bool => UsageError::BoolExpected(culd_text::name(value)),
-                Takes::Number(_) => UsageError::NumberExpected(culd_text::name(value)),
+                OptionArity::Bool => UsageError::BoolExpected(culd_text::name(value)),
+                OptionArity::Number(_) => UsageError::NumberExpected(culd_text::name(value)),
                 _ => bad(),
             });
         };
         match row.takes {
-            Takes::Target => {
+            OptionArity::Target => {
                 let target = Target::by_name(value).ok_or_else(bad)?;
                 if !DIALECTS.iter().all(|release| release.knows(target.arch())) {
-                    self.options.newer.push((Newer::Arch(target.arch()), bad()));
+                    self.options.newer.push((ReleaseWord::Arch(target.arch()), bad()));
                 }
                 self.options.target = Some(target);
             }
-            Takes::Choice(names) if !names.contains(&value) => return Err(bad()),
-            Takes::Choice(_) if value == RISCV64 => {
-                self.options.newer.push((Newer::Word(RISCV64), bad()));
+            OptionArity::Choice(names) if !names.contains(&value) => return Err(bad()),
+            OptionArity::Choice(_) if value == RISCV64 => {
+                self.options.newer.push((ReleaseWord::Word(RISCV64), bad()));
             }
-            Takes::Bool if value != "true" && value != "false" => {
+            OptionArity::Bool if value != "true" && value != "false" => {
                 return Err(UsageError::BoolExpected(value.to_owned()));
             }
-            Takes::Number(_) => {
+            OptionArity::Number(_) => {
                 let number = number(value)?;
-                if row.id == Id::Machine && number != 64 {
+                if row.id == OptionId::Machine && number != 64 {
                     return Err(bad());
                 }
                 return Ok(number.to_string());
@@ -254,11 +259,11 @@ pub(crate) fn split_name(word: &OsStr) -> (&OsStr, Option<&OsStr>) {
 }
 
 /// An option with its value behind its name: `-lfoo`, `-L/lib`, `-m64`.
-fn joined(word: &OsStr) -> Result<(&'static Row, &OsStr), UsageError> {
+fn joined(word: &OsStr) -> Result<(&'static OptionRow, &OsStr), UsageError> {
     let refused = || unknown(&culd_text::name(split_name(word).0));
     let (name, value) = word.as_bytes().split_at_checked(2).ok_or_else(refused)?;
-    let row = std::str::from_utf8(name).ok().and_then(Row::typed).ok_or_else(refused)?;
-    if !matches!(row.id, Id::Library | Id::LibraryPath | Id::Machine) {
+    let row = std::str::from_utf8(name).ok().and_then(OptionRow::typed).ok_or_else(refused)?;
+    if !matches!(row.id, OptionId::Library | OptionId::LibraryPath | OptionId::Machine) {
         return Err(refused());
     }
     Ok((row, OsStr::from_bytes(value)))
@@ -296,11 +301,11 @@ pub(crate) fn number(text: &str) -> Result<i32, UsageError> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Parsed {
+    fn parsed(line: &str) -> ParsedCommandLine {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
-    fn linked(line: &str) -> Options {
+    fn linked(line: &str) -> CommandOptions {
         match parsed(line).request {
             Ok(Request::Link(options)) => *options,
             other => panic!("{line}: {other:?}"),
@@ -319,9 +324,9 @@ mod tests {
     #[test]
     fn lists_are_split_and_add_up_and_three_options_take_joined_values() {
         let options = linked("-arch=sm_90 -lb,c -o x -l d -L.,/tmp -Llib=2 -m64 -link a");
-        assert_eq!(options.list(Id::Library), ["b", "c", "d", "ink"]);
-        assert_eq!(options.list(Id::LibraryPath), [".", "/tmp", "lib=2"]);
-        assert_eq!(options.number(Id::Machine), Some(64));
+        assert_eq!(options.list(OptionId::Library), ["b", "c", "d", "ink"]);
+        assert_eq!(options.list(OptionId::LibraryPath), [".", "/tmp", "lib=2"]);
+        assert_eq!(options.number(OptionId::Machine), Some(64));
     }
 
     #[test]
@@ -350,12 +355,12 @@ mod tests {
         let line = "-ghls -o x";
         match parsed(line).request {
             Ok(Request::HostScript(options)) => {
-                assert_eq!(options.text(Id::HostScript), Some("lcs-abs"));
+                assert_eq!(options.text(OptionId::HostScript), Some("lcs-abs"));
             }
             other => panic!("{line}: {other:?}"),
         }
         let options = linked("-arch=sm_90 -lto -nvvmpath=x a -o x -Ofc mid -Ofc");
-        assert_eq!(options.text(Id::FastCompile), Some("max"));
+        assert_eq!(options.text(OptionId::FastCompile), Some("max"));
         let error = parsed("-ghls k.cubin").request.unwrap_err();
         let value = "k.cubin".to_owned();
         assert_eq!(error, UsageError::BadValue { value, option: "gen-host-linker-script" });
@@ -408,7 +413,7 @@ mod tests {
         std::fs::write(path("loop"), format!("-optf {}", path("loop"))).unwrap();
         let options = linked(&format!("-arch=sm_90 a -optf {} f -o x", path("out")));
         assert_eq!(options.inputs, ["a", "b", "c", "d e", "f"]);
-        assert!(options.flag(Id::Verbose));
+        assert!(options.flag(OptionId::Verbose));
         let error = parsed(&format!("@{}", path("loop"))).request.unwrap_err();
         assert_eq!(error, UsageError::TooManyOptionsFiles(path("loop")));
         let error = parsed("-optf nowhere").request.unwrap_err();
@@ -432,8 +437,8 @@ mod tests {
         let options = bytes(line).unwrap();
         assert_eq!(options.inputs, [OsStr::from_bytes(b"caf\xe9")]);
         assert_eq!(options.output(), Some(Path::new(OsStr::from_bytes(b"d\xe9/o\xea"))));
-        assert_eq!(options.list(Id::LibraryPath), [OsStr::from_bytes(b"l\xe9")]);
-        assert_eq!(options.list(Id::Library), [OsStr::from_bytes(b"\xe8"), OsStr::new("x")]);
+        assert_eq!(options.list(OptionId::LibraryPath), [OsStr::from_bytes(b"l\xe9")]);
+        assert_eq!(options.list(OptionId::Library), [OsStr::from_bytes(b"\xe8"), OsStr::new("x")]);
         assert_eq!(options.object_name(), "o\\xea");
         for (word, message) in [
             (&b"-arch=\xff"[..], "Value '\\xff' is not defined for option 'arch'"),

@@ -100,19 +100,19 @@ pub(crate) fn output(
 }
 
 /// Starts `command`, a compiler that goes on when its input is complete.
-pub(crate) fn start(command: &mut Command) -> Result<Running, ChildError> {
+pub(crate) fn start(command: &mut Command) -> Result<RunningChild, ChildError> {
     prepare(command, Streams::default());
     spawn(command, true)
 }
 
 /// A compiler that has been started. What it says is kept in memory. It is killed where nobody
 /// waits for its end.
-pub(crate) struct Running {
+pub(crate) struct RunningChild {
     child: Child,
     said: [File; 2],
 }
 
-impl Running {
+impl RunningChild {
     /// True if it will not go on.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
@@ -140,7 +140,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningChild {
     fn drop(&mut self) {
         // One that has ended, and was waited for, is left alone.
         let _ = self.child.kill();
@@ -148,7 +148,7 @@ impl Drop for Running {
     }
 }
 
-fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<Running, ChildError> {
+fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<RunningChild, ChildError> {
     let temporary = ChildError::Temporary;
     let said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
     let [stdout, stderr] = said.each_ref().map(File::try_clone);
@@ -157,7 +157,7 @@ fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<Running, ChildErro
     }
     command.stderr(stderr.map_err(temporary)?);
     let child = command.spawn().map_err(ChildError::CannotRun)?;
-    Ok(Running { child, said })
+    Ok(RunningChild { child, said })
 }
 
 /// A file in memory, which has no folder; its name is for those who look into /proc.

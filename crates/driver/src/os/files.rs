@@ -150,7 +150,7 @@ pub(crate) fn below<'p>(root: Option<&Path>, path: &'p Path) -> Cow<'p, Path> {
 pub(crate) struct Store {
     arena: Arena<InputBytes>,
     /// States of the mapped files when they were opened; `None` if no file is to be mapped.
-    mapped: Option<RefCell<Vec<Stamp>>>,
+    mapped: Option<RefCell<Vec<FileState>>>,
     /// The bytes of pipes and devices, by path: inputs may be read twice.
     streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
     /// Where files with absolute paths are.
@@ -162,7 +162,7 @@ pub(crate) struct LoadedFile {
     bytes: InputBytes,
     identity: Identity,
     /// Its state, if it was mapped.
-    stamp: Option<Stamp>,
+    stamp: Option<FileState>,
 }
 
 impl LoadedFile {
@@ -180,7 +180,8 @@ impl LoadedFile {
             // There are only so many maps for a process.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
                 guard::watch(&map, path);
-                let stamp = Stamp { path: path.to_owned(), identity, state: FileStamp::of(&meta) };
+                let stamp =
+                    FileState { path: path.to_owned(), identity, state: FileStamp::of(&meta) };
                 return Ok(LoadedFile {
                     bytes: InputBytes::Mapped(map),
                     identity,
@@ -195,7 +196,7 @@ impl LoadedFile {
 }
 
 /// The state of a file at one time.
-struct Stamp {
+struct FileState {
     path: PathBuf,
     identity: Identity,
     state: FileStamp,
@@ -334,7 +335,7 @@ impl Store {
             Some(FileStamp::of(&meta)).filter(|now| *now != stamps[place].state)
         };
         let now = session.map(stamps.len(), LOOK * stamps.len(), now);
-        let same_bytes = |(now, stamp): (&Option<FileStamp>, &Stamp)| {
+        let same_bytes = |(now, stamp): (&Option<FileStamp>, &FileState)| {
             now.is_none_or(|now| FileStamp { touched: stamp.state.touched, ..now } == stamp.state)
         };
         match now.iter().zip(stamps).position(|changed| !same_bytes(changed)) {

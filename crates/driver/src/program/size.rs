@@ -8,11 +8,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use culd_cubin::arch::Variant;
-use culd_fatbin::container::{Encoding, Entry, Kind, Unpacker, containers};
-use culd_fatbin::host::{HostObject, Section};
+use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
+use culd_fatbin::host::{HostObject, SectionData};
 use culd_fatbin::{Format, archive, sniff};
 use culd_link::{Session, Severity};
-use culd_report::{Detail, File, Image, Report};
+use culd_report::{Detail, File, Report, ReportImage};
 
 use super::{refused, value_of};
 use crate::messages::{FileError, Line, RunOutcome};
@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 16;
 
 /// The command: `words` stand behind its name.
 pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
-    let asked = match Asked::of(words) {
+    let asked = match SizeRequest::of(words) {
         Ok(asked) => asked,
         Err(answer) => return answer,
     };
@@ -58,7 +58,7 @@ pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
 
 /// What the command line asks for.
 #[derive(Default)]
-struct Asked {
+struct SizeRequest {
     files: Vec<OsString>,
     report: Option<OsString>,
     images: bool,
@@ -66,9 +66,9 @@ struct Asked {
     threads: usize,
 }
 
-impl Asked {
+impl SizeRequest {
     fn of(words: &[OsString]) -> Result<Self, (String, RunOutcome)> {
-        let mut asked = Asked::default();
+        let mut asked = SizeRequest::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             if word == "-h" || word == "--help" {
@@ -114,7 +114,7 @@ impl Asked {
         let store: &'static Store = Box::leak(Box::new(Store::mapping()));
         let (bytes, _) = store.read(path, Kinds::Any).map_err(unreadable)?;
         let bytes: &'static [u8] = store.alloc(bytes);
-        let mut found = Found::default();
+        let mut found = FileCode::default();
         let kind = found.file(bytes, "", 0);
         let session = Session::with_threads(self.threads);
         let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
@@ -193,7 +193,7 @@ impl Asked {
 
 /// The device code of a file.
 #[derive(Default)]
-struct Found<'a> {
+struct FileCode<'a> {
     images: Vec<SizedCode<'a>>,
     /// Bytes of sections and files of device code.
     device_bytes: u64,
@@ -204,17 +204,17 @@ struct Found<'a> {
 /// An image before it is looked into.
 struct SizedCode<'a> {
     place: String,
-    code: Stored<'a>,
+    code: StoredCode<'a>,
 }
 
-enum Stored<'a> {
+enum StoredCode<'a> {
     Cubin(&'a [u8]),
     Ptx(&'a [u8]),
     LtoIr(&'a [u8]),
-    Packed(Entry<'a>),
+    Packed(FatbinEntry<'a>),
 }
 
-impl<'a> Found<'a> {
+impl<'a> FileCode<'a> {
     /// Looks into a file or member, which lies at `place` in archives; returns what it is.
     fn file(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
         match sniff(bytes) {
@@ -237,15 +237,15 @@ impl<'a> Found<'a> {
                 "fat binary"
             }
             Format::RelocatableCubin | Format::ExecutableCubin => {
-                self.whole(place, Stored::Cubin(bytes), bytes);
+                self.whole(place, StoredCode::Cubin(bytes), bytes);
                 "cubin"
             }
             Format::Ptx => {
-                self.whole(place, Stored::Ptx(bytes), bytes);
+                self.whole(place, StoredCode::Ptx(bytes), bytes);
                 "PTX text"
             }
             Format::LtoIr => {
-                self.whole(place, Stored::LtoIr(bytes), bytes);
+                self.whole(place, StoredCode::LtoIr(bytes), bytes);
                 "LTO-IR"
             }
             Format::Bitcode => "LLVM bitcode",
@@ -259,7 +259,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn whole(&mut self, place: &str, code: Stored<'a>, bytes: &[u8]) {
+    fn whole(&mut self, place: &str, code: StoredCode<'a>, bytes: &[u8]) {
         self.device_bytes += bytes.len() as u64;
         self.images.push(SizedCode { place: place.to_owned(), code });
     }
@@ -284,10 +284,10 @@ impl<'a> Found<'a> {
                     let name = culd_text::bytes(member.name);
                     let inner = if place.is_empty() { name } else { format!("{place}:{name}") };
                     match member.contents {
-                        archive::Contents::Here { data, .. } => {
+                        archive::MemberContents::Here { data, .. } => {
                             _ = self.file(data, &inner, depth + 1)
                         }
-                        archive::Contents::Elsewhere { .. } => {
+                        archive::MemberContents::Elsewhere { .. } => {
                             self.defects
                                 .push(format!("'{inner}' is not in the archive, which is thin"));
                         }
@@ -306,7 +306,7 @@ impl<'a> Found<'a> {
         };
         let named =
             |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}:{name}") };
-        let lists: [(&[Section<'a>], &str); 2] =
+        let lists: [(&[SectionData<'a>], &str); 2] =
             [(&object.whole_programs, ".nv_fatbin"), (&object.fatbins, "__nv_relfatbin")];
         for (sections, name) in lists {
             for section in sections {
@@ -328,7 +328,9 @@ impl<'a> Found<'a> {
             for (entry_number, entry) in container.entries().enumerate() {
                 let place = format!("{place}[{number}.{entry_number}]");
                 match entry {
-                    Ok(entry) => self.images.push(SizedCode { place, code: Stored::Packed(entry) }),
+                    Ok(entry) => {
+                        self.images.push(SizedCode { place, code: StoredCode::Packed(entry) })
+                    }
                     Err(error) => self.defects.push(format!("'{place}': {error}")),
                 }
             }
@@ -336,10 +338,12 @@ impl<'a> Found<'a> {
     }
 
     /// Looks into all images.
-    fn read(&self, session: &Session, detail: Detail) -> Vec<Image> {
+    fn read(&self, session: &Session, detail: Detail) -> Vec<ReportImage> {
         let bytes = |code: &SizedCode<'_>| match &code.code {
-            Stored::Packed(entry) => entry.size(),
-            Stored::Cubin(bytes) | Stored::Ptx(bytes) | Stored::LtoIr(bytes) => bytes.len() as u64,
+            StoredCode::Packed(entry) => entry.size(),
+            StoredCode::Cubin(bytes) | StoredCode::Ptx(bytes) | StoredCode::LtoIr(bytes) => {
+                bytes.len() as u64
+            }
         };
         let work = self.images.iter().map(bytes).sum::<u64>();
         let work = usize::try_from(work).unwrap_or(usize::MAX);
@@ -350,24 +354,24 @@ impl<'a> Found<'a> {
 }
 
 impl SizedCode<'_> {
-    fn read(&self, unpacker: &mut Unpacker, detail: Detail) -> Image {
+    fn read(&self, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {
         let place = self.place.clone();
         match &self.code {
-            Stored::Cubin(bytes) => {
-                let mut image = Image::new(place, "cubin", target_of(bytes));
+            StoredCode::Cubin(bytes) => {
+                let mut image = ReportImage::new(place, "cubin", target_of(bytes));
                 image.stored = bytes.len() as u64;
                 image.read(bytes, detail);
                 image
             }
-            Stored::Ptx(bytes) => bare(place, "ptx", bytes),
-            Stored::LtoIr(bytes) => bare(place, "lto-ir", bytes),
-            Stored::Packed(entry) => packed(place, entry, unpacker, detail),
+            StoredCode::Ptx(bytes) => bare(place, "ptx", bytes),
+            StoredCode::LtoIr(bytes) => bare(place, "lto-ir", bytes),
+            StoredCode::Packed(entry) => packed(place, entry, unpacker, detail),
         }
     }
 }
 
-fn bare(place: String, kind: &str, bytes: &[u8]) -> Image {
-    let mut image = Image::new(place, kind, String::new());
+fn bare(place: String, kind: &str, bytes: &[u8]) -> ReportImage {
+    let mut image = ReportImage::new(place, kind, String::new());
     (image.stored, image.bytes) = (bytes.len() as u64, bytes.len() as u64);
     image
 }
@@ -383,19 +387,24 @@ fn target_of(bytes: &[u8]) -> String {
     )
 }
 
-fn packed(place: String, entry: &Entry<'_>, unpacker: &mut Unpacker, detail: Detail) -> Image {
+fn packed(
+    place: String,
+    entry: &FatbinEntry<'_>,
+    unpacker: &mut Unpacker,
+    detail: Detail,
+) -> ReportImage {
     let suffix = match entry.variant() {
         Variant::Plain => "",
         Variant::Family => "f",
         Variant::Accelerated => "a",
     };
     let (kind, prefix) = match entry.kind() {
-        Kind::Elf => ("cubin".to_owned(), "sm"),
-        Kind::Ptx => ("ptx".to_owned(), "compute"),
-        Kind::LtoIr => ("lto-ir".to_owned(), "lto"),
-        Kind::Other(number) => (format!("kind {number:#x}"), "sm"),
+        ImageKind::Elf => ("cubin".to_owned(), "sm"),
+        ImageKind::Ptx => ("ptx".to_owned(), "compute"),
+        ImageKind::LtoIr => ("lto-ir".to_owned(), "lto"),
+        ImageKind::Other(number) => (format!("kind {number:#x}"), "sm"),
     };
-    let mut image = Image::new(place, kind, format!("{prefix}_{}{suffix}", entry.sm()));
+    let mut image = ReportImage::new(place, kind, format!("{prefix}_{}{suffix}", entry.sm()));
     image.stored = entry.stored().len() as u64;
     image.bytes = entry.size();
     image.compression = match entry.encoding() {
@@ -406,7 +415,7 @@ fn packed(place: String, entry: &Entry<'_>, unpacker: &mut Unpacker, detail: Det
         _ => "scrambled",
     }
     .to_owned();
-    if entry.kind() == Kind::Elf {
+    if entry.kind() == ImageKind::Elf {
         match unpacker.image(entry, MAX_IMAGE) {
             Ok(bytes) => image.read(&bytes, detail),
             Err(error) => image.defect = error.to_string(),

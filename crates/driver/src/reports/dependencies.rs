@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::input::Inputs;
-use crate::options::{Id, Options};
+use crate::options::{CommandOptions, OptionId};
 
 /// The rule for the output of a link.
-pub(super) fn rule(options: &Options, gathered: &Inputs<'_>) -> String {
+pub(super) fn rule(options: &CommandOptions, gathered: &Inputs<'_>) -> String {
     let output = options.output().map(|path| escaped(path.as_os_str())).unwrap_or_default();
-    let index = options.path(Id::Uidx).map(PathBuf::from);
+    let index = options.path(OptionId::Uidx).map(PathBuf::from);
     let mut files: Vec<&PathBuf> = Vec::new();
     for file in gathered.files.iter().chain(&index) {
         if !files.contains(&file) {

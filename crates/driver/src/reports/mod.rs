@@ -13,11 +13,11 @@ use std::path::Path;
 
 use culd_cubin::arch::Arch;
 use culd_link::{Account, Dialect, Severity};
-use culd_report::{Input, Message, Phase, Report, ReportedLink, Why};
+use culd_report::{Report, ReportInput, ReportMessage, ReportPhase, ReportReason, ReportedLink};
 
 use crate::input::Inputs;
 use crate::messages::{FileError, Line, LineKind, NOTE};
-use crate::options::{Id, Options, Origin, TABLE, Takes};
+use crate::options::{CommandOptions, OptionArity, OptionId, Origin, TABLE};
 use crate::os::output;
 
 pub(crate) use reproduce::reproduce;
@@ -26,34 +26,34 @@ pub(crate) use reproduce::reproduce;
 const STANDARD_OUTPUT: &str = "-";
 
 /// True if an option needs the account of the link.
-pub(crate) fn need_account(options: &Options) -> bool {
-    let any = |ids: &[Id]| ids.iter().any(|&id| options.values(id).is_some());
+pub(crate) fn need_account(options: &CommandOptions) -> bool {
+    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
     any(&[
-        Id::Report,
-        Id::Map,
-        Id::CallGraph,
-        Id::PrintGcSections,
-        Id::PrintMemoryUsage,
-        Id::WhyLive,
+        OptionId::Report,
+        OptionId::Map,
+        OptionId::CallGraph,
+        OptionId::PrintGcSections,
+        OptionId::PrintMemoryUsage,
+        OptionId::WhyLive,
     ])
 }
 
 /// True if an option asks for a side output after a successful link.
-pub(crate) fn any_after_link(options: &Options) -> bool {
-    let any = |ids: &[Id]| ids.iter().any(|&id| options.values(id).is_some());
-    need_account(options) || any(&[Id::Cref, Id::WhyExtract])
+pub(crate) fn any_after_link(options: &CommandOptions) -> bool {
+    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
+    need_account(options) || any(&[OptionId::Cref, OptionId::WhyExtract])
 }
 
 /// The text for standard output about the inputs. It is printed before the link, so also if the
 /// link fails.
-pub(crate) fn before_link(options: &Options, gathered: &Inputs<'_>) -> Result<String, Line> {
+pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Result<String, Line> {
     let mut text = String::new();
     let traced: Vec<&OsStr> =
-        options.list(Id::TraceSymbol).iter().map(|name| name.as_os_str()).collect();
+        options.list(OptionId::TraceSymbol).iter().map(|name| name.as_os_str()).collect();
     if !traced.is_empty() {
         text.push_str(&names::traced(&gathered.inputs, &traced));
     }
-    if let Some(path) = options.path(Id::DependencyFile) {
+    if let Some(path) = options.path(OptionId::DependencyFile) {
         write(path, dependencies::rule(options, gathered).as_bytes())?;
     }
     Ok(text)
@@ -61,9 +61,9 @@ pub(crate) fn before_link(options: &Options, gathered: &Inputs<'_>) -> Result<St
 
 /// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel.
 /// nvlink says nothing.
-pub(crate) fn notes(options: &Options, gathered: &Inputs<'_>) -> Vec<Line> {
-    let patterns = options.list(Id::KernelsUsed);
-    if patterns.is_empty() || options.flag(Id::NoNotes) {
+pub(crate) fn notes(options: &CommandOptions, gathered: &Inputs<'_>) -> Vec<Line> {
+    let patterns = options.list(OptionId::KernelsUsed);
+    if patterns.is_empty() || options.flag(OptionId::NoNotes) {
         return Vec::new();
     }
     let notes = names::unmatched(&gathered.inputs, patterns).into_iter();
@@ -72,15 +72,15 @@ pub(crate) fn notes(options: &Options, gathered: &Inputs<'_>) -> Vec<Line> {
 
 /// The result of a link, for its side outputs.
 pub(crate) struct FinishedLink<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a CommandOptions,
     pub(crate) gathered: &'a Inputs<'a>,
     pub(crate) target: &'static Arch,
     pub(crate) dialect: &'static Dialect,
     /// See [`crate::origins::inputs`].
-    pub(crate) inputs: (Vec<Input>, Vec<usize>),
+    pub(crate) inputs: (Vec<ReportInput>, Vec<usize>),
     /// `None` if no option needs it.
     pub(crate) account: Option<Account>,
-    pub(crate) phases: Vec<Phase>,
+    pub(crate) phases: Vec<ReportPhase>,
     pub(crate) messages: &'a [Line],
 }
 
@@ -94,36 +94,36 @@ pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
             text.push('\n');
         }
     };
-    if let Some(path) = options.path(Id::WhyExtract) {
+    if let Some(path) = options.path(OptionId::WhyExtract) {
         let table = extracted(&finished.inputs.0);
         match is_standard_output(path) {
             true => say(table),
             false => write(path, lines(&table).as_bytes())?,
         }
     }
-    if options.flag(Id::Cref) {
+    if options.flag(OptionId::Cref) {
         say(names::cross_references(&gathered.inputs));
     }
     let Some(report) = report(finished) else { return Ok(text) };
-    if options.flag(Id::PrintGcSections) {
+    if options.flag(OptionId::PrintGcSections) {
         say(report.removed_lines());
     }
-    if options.flag(Id::PrintMemoryUsage) {
+    if options.flag(OptionId::PrintMemoryUsage) {
         say(report.memory_lines(target.shared_limit));
     }
-    for name in options.list(Id::WhyLive) {
+    for name in options.list(OptionId::WhyLive) {
         say(report.why_live(&culd_text::name(name)));
     }
-    if let Some(path) = options.path(Id::Map) {
+    if let Some(path) = options.path(OptionId::Map) {
         match is_standard_output(path) {
             true => text.push_str(&report.to_map()),
             false => write(path, report.to_map().as_bytes())?,
         }
     }
-    if let Some(path) = options.path(Id::CallGraph) {
+    if let Some(path) = options.path(OptionId::CallGraph) {
         write(path, call_graph(path, &report)?.as_bytes())?;
     }
-    for path in options.list(Id::Report).iter().map(Path::new) {
+    for path in options.list(OptionId::Report).iter().map(Path::new) {
         match ending(path) {
             _ if is_standard_output(path) => text.push_str(&report.to_text()),
             Some("json") => write(path, &report.to_json())?,
@@ -164,13 +164,13 @@ fn call_graph(path: &Path, report: &Report) -> Result<String, Line> {
 }
 
 /// The options as words, without inputs and the output.
-fn words(options: &Options) -> Vec<String> {
+fn words(options: &CommandOptions) -> Vec<String> {
     let mut words = Vec::new();
     for row in TABLE {
         let Some(values) = options.values(row.id) else { continue };
         match row.takes {
-            _ if row.id == Id::Output => {}
-            Takes::Nothing => words.push(format!("--{}", row.long)),
+            _ if row.id == OptionId::Output => {}
+            OptionArity::Nothing => words.push(format!("--{}", row.long)),
             _ => words.extend(
                 values.iter().map(|value| format!("--{}={}", row.long, culd_text::name(value))),
             ),
@@ -180,32 +180,32 @@ fn words(options: &Options) -> Vec<String> {
 }
 
 /// True for an option that nvlink does not have.
-fn is_own(id: Id) -> bool {
+fn is_own(id: OptionId) -> bool {
     TABLE[id as usize].origin == Origin::Culd
 }
 
 /// A line of the command as a message of a report.
-fn message(line: &Line) -> Message {
+fn message(line: &Line) -> ReportMessage {
     let severity = match line.severity() {
         Some(Severity::Warning) => "warning",
         Some(Severity::Error) => "error",
         Some(Severity::Fatal) => "fatal",
         Some(Severity::Info) | None => "info",
     };
-    Message::new(severity, line.text.clone(), line.notes.clone())
+    ReportMessage::new(severity, line.text.clone(), line.notes.clone())
 }
 
 /// Why each member of an archive was linked: the table of lld.
-fn extracted(inputs: &[Input]) -> Vec<String> {
+fn extracted(inputs: &[ReportInput]) -> Vec<String> {
     let name = |place: usize| inputs.get(place).map_or("", |input| input.name.as_str());
     let members =
         inputs.iter().filter(|input| !input.member.is_empty() && input.ignored.is_empty());
-    let row = |input: &Input| {
+    let row = |input: &ReportInput| {
         let (reference, symbol) = match input.why {
-            Why::Undefined => {
+            ReportReason::Undefined => {
                 (name(input.caused_by.unwrap_or(usize::MAX)).to_owned(), input.cause.as_str())
             }
-            Why::Library => (format!("-l{}", input.cause), ""),
+            ReportReason::Library => (format!("-l{}", input.cause), ""),
             _ => ("<command line>".to_owned(), ""),
         };
         format!("{reference}\t{}\t{symbol}", input.name)

@@ -16,7 +16,7 @@ use thiserror::Error;
 use super::is_own;
 use crate::input::Inputs;
 use crate::messages::Line;
-use crate::options::{Id, Options, TABLE, Takes, VERSION, base_name};
+use crate::options::{CommandOptions, OptionArity, OptionId, TABLE, VERSION, base_name};
 use crate::os::files::{self, Kinds};
 use crate::os::output;
 
@@ -42,7 +42,7 @@ enum Problem {
 /// Writes the archive at `path`.
 pub(crate) fn reproduce(
     path: &Path,
-    options: &Options,
+    options: &CommandOptions,
     gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<(), Line> {
@@ -56,7 +56,7 @@ pub(crate) fn reproduce(
 
 fn archive(
     path: &Path,
-    options: &Options,
+    options: &CommandOptions,
     gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<Vec<u8>, Problem> {
@@ -64,14 +64,14 @@ fn archive(
     let name = path.file_stem().unwrap_or(OsStr::new("reproduce"));
     let mut archive = Archive { builder: tar::Builder::new(Vec::new()), name: name.into() };
     let mut done: Vec<PathBuf> = Vec::new();
-    let index = options.path(Id::Uidx).map(Path::to_owned);
+    let index = options.path(OptionId::Uidx).map(Path::to_owned);
     for file in gathered.files.iter().chain(&index) {
         let place =
             inside(&here.join(file)).ok_or_else(|| Problem::Outside(culd_text::name(file)))?;
         if done.contains(&place) {
             continue;
         }
-        let from = files::below(options.path(Id::Chroot), file);
+        let from = files::below(options.path(OptionId::Chroot), file);
         let bytes = files::read_limited(&from, Kinds::Files, MAX_INPUT)
             .map_err(|error| Problem::Read(culd_text::name(file), error))?;
         archive.add(&Path::new(ROOT).join(&place), &bytes, 0o644)?;
@@ -128,21 +128,21 @@ fn inside(path: &Path) -> Option<PathBuf> {
 }
 
 /// The words of the link, without the output and without options for reports.
-fn words(options: &Options, dialect: &Dialect) -> Vec<OsString> {
+fn words(options: &CommandOptions, dialect: &Dialect) -> Vec<OsString> {
     let mut words = Vec::new();
     for row in TABLE {
         let Some(values) = options.values(row.id) else { continue };
-        let kept = !is_own(row.id) || matches!(row.id, Id::Undefined | Id::Strict);
-        if !kept || matches!(row.id, Id::Output | Id::OptionsFile) {
+        let kept = !is_own(row.id) || matches!(row.id, OptionId::Undefined | OptionId::Strict);
+        if !kept || matches!(row.id, OptionId::Output | OptionId::OptionsFile) {
             continue;
         }
         let option = format!("--{}", row.long);
         for value in values {
             match row.takes {
-                Takes::Nothing => words.push(option.clone().into()),
-                Takes::List(_) => words.push(joined(&option, &element(value))),
+                OptionArity::Nothing => words.push(option.clone().into()),
+                OptionArity::List(_) => words.push(joined(&option, &element(value))),
                 // Outputs lie in the working folder; the note of -g has their last names.
-                _ if matches!(row.id, Id::RegisterFile | Id::Time) && value != "-" => {
+                _ if matches!(row.id, OptionId::RegisterFile | OptionId::Time) && value != "-" => {
                     words.push(joined(&option, base_name(value)));
                 }
                 _ => words.push(joined(&option, value.as_bytes())),
@@ -166,7 +166,11 @@ fn element(value: &OsStr) -> Vec<u8> {
 }
 
 /// The script, and the words that it reads from a file.
-fn script(inner: &Path, options: &Options, words: &[OsString]) -> (Vec<u8>, Option<Vec<u8>>) {
+fn script(
+    inner: &Path,
+    options: &CommandOptions,
+    words: &[OsString],
+) -> (Vec<u8>, Option<Vec<u8>>) {
     // Options files have no way to say a quotation mark.
     let is_plain = |word: &OsString| !word.as_bytes().iter().any(|byte| b"\"\0".contains(byte));
     let response = words.iter().all(is_plain).then(|| response(words));
@@ -176,7 +180,7 @@ fn script(inner: &Path, options: &Options, words: &[OsString]) -> (Vec<u8>, Opti
         .to_vec();
     text.extend(shell(inner.as_os_str().as_bytes()));
     text.extend(b" && exec \"${CULD:-culd}\" --chroot=\"$here/root\" ");
-    if options.values(Id::OptionsFile).is_some() {
+    if options.values(OptionId::OptionsFile).is_some() {
         text.extend(b"--options-file=\"$here/empty\" ");
     }
     match &response {

@@ -24,7 +24,7 @@ use culd_link::Severity;
 use thiserror::Error;
 
 use crate::messages::{Line, RunOutcome};
-use crate::options::{Id, Options, dialect};
+use crate::options::{CommandOptions, OptionId, dialect};
 use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
 pub(crate) use check::check_shadow;
@@ -84,7 +84,7 @@ enum ShadowError {
 
 /// A fault of the shadow toolkit that a link is made in.
 #[derive(Debug, Error)]
-enum Outdated {
+enum OutdatedShadow {
     #[error(
         "The toolkit '{toolkit}' is not CUDA {before} any more, of which this is a shadow{now}"
     )]
@@ -218,18 +218,19 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
 /// The line before a link by the linker of a shadow. A toolkit of another release is an error,
 /// unless the options name the release: another release may choose other rules, images and
 /// libraries.
-pub(crate) fn before_link(options: &Options) -> Result<Option<Line>, Line> {
+pub(crate) fn before_link(options: &CommandOptions) -> Result<Option<Line>, Line> {
     let Some((dir, marker)) = marker::own() else { return Ok(None) };
     let again = vec![format!("run 'culd install-shadow {}' again", dir.display())];
     if dialect::named(options).is_none()
         && let Some(ToolkitChange::Release(now)) = marker.toolkit_change()
     {
         let now = if now.is_empty() { now } else { format!("; it is CUDA {now}") };
-        let outdated = Outdated::Toolkit { toolkit: marker.toolkit, before: marker.release, now };
+        let outdated =
+            OutdatedShadow::Toolkit { toolkit: marker.toolkit, before: marker.release, now };
         return Err(Line::new(Severity::Fatal, outdated).with_notes(again));
     }
-    let program = marker.changed_program().filter(|_| !options.flag(Id::DisableWarnings));
-    let outdated = program.map(|program| Outdated::Program { program: program.to_owned() });
+    let program = marker.changed_program().filter(|_| !options.flag(OptionId::DisableWarnings));
+    let outdated = program.map(|program| OutdatedShadow::Program { program: program.to_owned() });
     Ok(outdated.map(|what| Line::new(Severity::Warning, what).with_notes(again)))
 }
 

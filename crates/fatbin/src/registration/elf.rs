@@ -24,7 +24,7 @@ const INFO_LINK: u64 = 0x40;
 
 /// A record of a `.rela` section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Relocation {
+pub(super) struct HostRelocation {
     pub(super) at: u64,
     pub(super) kind: u32,
     pub(super) symbol: u32,
@@ -32,52 +32,52 @@ pub(super) struct Relocation {
 }
 
 /// A section.
-pub(super) struct Section {
+pub(super) struct HostSection {
     name: &'static [u8],
     kind: u32,
     flags: u64,
     align: u64,
     data: Vec<u8>,
-    /// Without [`Section::data`] in the file, or behind everything.
+    /// Without [`HostSection::data`] in the file, or behind everything.
     size: u64,
-    relocations: Vec<Relocation>,
+    relocations: Vec<HostRelocation>,
 }
 
-impl Section {
+impl HostSection {
     fn new(name: &'static [u8], kind: u32, flags: u64, align: u64, data: Vec<u8>) -> Self {
         let size = data.len() as u64;
-        Section { name, kind, flags, align, data, size, relocations: Vec::new() }
+        HostSection { name, kind, flags, align, data, size, relocations: Vec::new() }
     }
 
     pub(super) fn code(name: &'static [u8], align: u64, data: Vec<u8>) -> Self {
-        Section::new(name, PROGBITS, ALLOC | EXEC, align, data)
+        HostSection::new(name, PROGBITS, ALLOC | EXEC, align, data)
     }
 
     pub(super) fn data(name: &'static [u8], align: u64, data: Vec<u8>) -> Self {
-        Section::new(name, PROGBITS, ALLOC, align, data)
+        HostSection::new(name, PROGBITS, ALLOC, align, data)
     }
 
     pub(super) fn note(name: &'static [u8], align: u64, data: Vec<u8>) -> Self {
-        Section::new(name, NOTE, ALLOC, align, data)
+        HostSection::new(name, NOTE, ALLOC, align, data)
     }
 
     /// Addresses of functions that are called before the program.
     pub(super) fn constructors(name: &'static [u8], align: u64, data: Vec<u8>) -> Self {
-        Section::new(name, INIT_ARRAY, ALLOC | WRITE, align, data)
+        HostSection::new(name, INIT_ARRAY, ALLOC | WRITE, align, data)
     }
 
     pub(super) fn zeros(name: &'static [u8], align: u64, size: u64) -> Self {
-        Section { size, ..Section::new(name, NOBITS, ALLOC | WRITE, align, Vec::new()) }
+        HostSection { size, ..HostSection::new(name, NOBITS, ALLOC | WRITE, align, Vec::new()) }
     }
 
     /// A section that says something by being there.
     pub(super) fn mark(name: &'static [u8]) -> Self {
-        Section::new(name, PROGBITS, 0, 1, Vec::new())
+        HostSection::new(name, PROGBITS, 0, 1, Vec::new())
     }
 
     /// The section whose contents end the file.
     pub(super) fn last(name: &'static [u8], align: u64, size: u64) -> Self {
-        Section { size, ..Section::new(name, PROGBITS, ALLOC, align, Vec::new()) }
+        HostSection { size, ..HostSection::new(name, PROGBITS, ALLOC, align, Vec::new()) }
     }
 
     pub(super) fn writable(mut self) -> Self {
@@ -85,13 +85,13 @@ impl Section {
         self
     }
 
-    pub(super) fn relocated(self, relocations: Vec<Relocation>) -> Self {
-        Section { relocations, ..self }
+    pub(super) fn relocated(self, relocations: Vec<HostRelocation>) -> Self {
+        HostSection { relocations, ..self }
     }
 }
 
 /// A symbol.
-pub(super) struct Symbol {
+pub(super) struct HostSymbol {
     name: Vec<u8>,
     info: u8,
     /// `st_other`.
@@ -101,25 +101,25 @@ pub(super) struct Symbol {
     size: u64,
 }
 
-impl Symbol {
+impl HostSymbol {
     /// Local, of type `STT_SECTION`.
     pub(super) fn section(section: u16) -> Self {
-        Symbol { name: Vec::new(), info: 3, other: 0, section, value: 0, size: 0 }
+        HostSymbol { name: Vec::new(), info: 3, other: 0, section, value: 0, size: 0 }
     }
 
     /// Global, of type `STT_FUNC`.
     pub(super) fn function(name: Vec<u8>, section: u16, value: u64, size: u64) -> Self {
-        Symbol { name, info: 0x12, other: 0, section, value, size }
+        HostSymbol { name, info: 0x12, other: 0, section, value, size }
     }
 
     /// Global, of type `STT_OBJECT`.
     pub(super) fn object(name: Vec<u8>, section: u16, value: u64, size: u64) -> Self {
-        Symbol { name, info: 0x11, other: 0, section, value, size }
+        HostSymbol { name, info: 0x11, other: 0, section, value, size }
     }
 
     /// Global, without a type.
     pub(super) fn undefined(name: Vec<u8>) -> Self {
-        Symbol { name, info: 0x10, other: 0, section: 0, value: 0, size: 0 }
+        HostSymbol { name, info: 0x10, other: 0, section: 0, value: 0, size: 0 }
     }
 
     /// With this visibility.
@@ -130,7 +130,7 @@ impl Symbol {
             Visibility::Hidden => 2,
             Visibility::Protected => 3,
         };
-        Symbol { other, ..self }
+        HostSymbol { other, ..self }
     }
 
     pub(super) fn local(mut self) -> Self {
@@ -140,20 +140,20 @@ impl Symbol {
 }
 
 /// A relocatable file.
-pub(super) struct Object {
+pub(super) struct HostObjectBuilder {
     pub(super) machine: u16,
     /// From number 1 on; the last one is the last in the file.
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Vec<HostSection>,
     /// From number 1 on, local ones first.
-    pub(super) symbols: Vec<Symbol>,
+    pub(super) symbols: Vec<HostSymbol>,
     /// The number of local symbols, with the empty one.
     pub(super) first_global: u32,
 }
 
 /// A string table: strings, each with a NUL behind it.
-struct StringTable(Vec<u8>);
+struct HostStrings(Vec<u8>);
 
-impl StringTable {
+impl HostStrings {
     fn add(&mut self, name: &[u8]) -> Option<u32> {
         if name.is_empty() {
             return Some(0);
@@ -171,11 +171,11 @@ struct ObjectFile {
     bytes: Vec<u8>,
     /// The offset of [`ObjectFile::bytes`] in the file.
     base: u64,
-    names: StringTable,
+    names: HostStrings,
 }
 
 /// The fields of a header besides name, offset and size.
-struct SectionHeader {
+struct HostSectionHeader {
     kind: u32,
     flags: u64,
     link: u32,
@@ -185,7 +185,13 @@ struct SectionHeader {
 }
 
 impl ObjectFile {
-    fn section(&mut self, name: &[u8], size: u64, data: &[u8], kind: &SectionHeader) -> Option<()> {
+    fn section(
+        &mut self,
+        name: &[u8],
+        size: u64,
+        data: &[u8],
+        kind: &HostSectionHeader,
+    ) -> Option<()> {
         let align = usize::try_from(kind.align).ok()?;
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
         let name = self.names.add(name)?;
@@ -199,7 +205,7 @@ impl ObjectFile {
     }
 }
 
-impl Object {
+impl HostObjectBuilder {
     /// The file without the contents of its last section; `None` when a number does not fit its
     /// field.
     pub(super) fn write(&self) -> Option<Vec<u8>> {
@@ -211,14 +217,14 @@ impl Object {
             headers: vec![0; 64],
             bytes: Vec::new(),
             base: HEADER + SECTION_HEADER * u64::from(number),
-            names: StringTable(vec![0]),
+            names: HostStrings(vec![0]),
         };
         // The tables' numbers follow those of the sections; their contents stand before the last
         // section.
         let (last, first) = self.sections.split_last()?;
         for section in first {
-            let Section { name, kind, flags, align, data, size, .. } = section;
-            let kind = SectionHeader {
+            let HostSection { name, kind, flags, align, data, size, .. } = section;
+            let kind = HostSectionHeader {
                 kind: *kind,
                 flags: *flags,
                 link: 0,
@@ -232,7 +238,7 @@ impl Object {
         let mut tables = file;
         for (info, section) in (1..).zip(&self.sections) {
             if !section.relocations.is_empty() {
-                let kind = SectionHeader {
+                let kind = HostSectionHeader {
                     kind: RELA,
                     flags: INFO_LINK,
                     link: symtab,
@@ -246,7 +252,7 @@ impl Object {
             }
         }
         let (symbols, strings) = self.symbols()?;
-        let kind = SectionHeader {
+        let kind = HostSectionHeader {
             kind: SYMTAB,
             flags: 0,
             link: strtab,
@@ -255,7 +261,8 @@ impl Object {
             entry: 24,
         };
         tables.section(b".symtab", symbols.len() as u64, &symbols, &kind)?;
-        let text = SectionHeader { kind: STRTAB, flags: 0, link: 0, info: 0, align: 1, entry: 0 };
+        let text =
+            HostSectionHeader { kind: STRTAB, flags: 0, link: 0, info: 0, align: 1, entry: 0 };
         tables.section(b".strtab", strings.len() as u64, &strings, &text)?;
         // The names of the last two are added before the table is written.
         let last_name = tables.names.add(last.name)?;
@@ -293,8 +300,8 @@ impl Object {
     }
 
     fn symbols(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (mut out, mut strings) = (vec![0; 24], StringTable(vec![0]));
-        for Symbol { name, info, other, section, value, size } in &self.symbols {
+        let (mut out, mut strings) = (vec![0; 24], HostStrings(vec![0]));
+        for HostSymbol { name, info, other, section, value, size } in &self.symbols {
             put(&mut out, &[strings.add(name)?]);
             out.extend_from_slice(&[*info, *other]);
             out.extend_from_slice(&section.to_le_bytes());
@@ -304,9 +311,9 @@ impl Object {
     }
 }
 
-fn relocations(relocations: &[Relocation]) -> Vec<u8> {
+fn relocations(relocations: &[HostRelocation]) -> Vec<u8> {
     let mut out = Vec::with_capacity(24 * relocations.len());
-    for &Relocation { at, kind, symbol, addend } in relocations {
+    for &HostRelocation { at, kind, symbol, addend } in relocations {
         put64(&mut out, &[at, u64::from(symbol) << 32 | u64::from(kind), addend.cast_unsigned()]);
     }
     out

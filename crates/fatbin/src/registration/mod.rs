@@ -18,7 +18,7 @@ mod x86_64;
 use std::collections::HashSet;
 
 use self::code::{Fix, MachineCode, MachinePart, Referent, merge};
-use self::elf::{Object, Relocation, Section, Symbol};
+use self::elf::{HostObjectBuilder, HostRelocation, HostSection, HostSymbol};
 pub use self::module::module_object;
 use crate::error::Error;
 
@@ -128,26 +128,27 @@ pub fn host_object(
     let text_size = u32::try_from(text.len()).map_err(|_| too_large())?;
     let (unwind, unwind_relocation) = unwind(code, text_size, code.unwind);
     let sections = vec![
-        Section::code(b".text", 16, text).relocated(relocations),
-        Section::zeros(b".bss", 8, IMAGES + 2 * list),
-        Section::data(b"__nv_module_id", 1, listed),
-        Section::data(b".nvFatBinSegment", 8, wrapper_of(2)).writable().relocated(vec![
-            Relocation { at: 8, kind: code.abs64, symbol: FATBIN_SYMBOL, addend: 0 },
-            Relocation {
+        HostSection::code(b".text", 16, text).relocated(relocations),
+        HostSection::zeros(b".bss", 8, IMAGES + 2 * list),
+        HostSection::data(b"__nv_module_id", 1, listed),
+        HostSection::data(b".nvFatBinSegment", 8, wrapper_of(2)).writable().relocated(vec![
+            HostRelocation { at: 8, kind: code.abs64, symbol: FATBIN_SYMBOL, addend: 0 },
+            HostRelocation {
                 at: 16,
                 kind: code.abs64,
                 symbol: BSS_SYMBOL,
                 addend: IMAGES.cast_signed(),
             },
         ]),
-        Section::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
-        Section::note(b".note.gnu.property", 8, property(code.property)),
-        Section::mark(b".note.GNU-stack"),
-        Section::last(b".nv_fatbin", 8, fatbin_size),
+        HostSection::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
+        HostSection::note(b".note.gnu.property", 8, property(code.property)),
+        HostSection::mark(b".note.GNU-stack"),
+        HostSection::last(b".nv_fatbin", 8, fatbin_size),
     ];
     debug_assert_eq!(sections.len(), usize::from(FATBIN));
     let symbols = symbols(code, visibility, ids, text_size.into());
-    let object = Object { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
+    let object =
+        HostObjectBuilder { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
     object.write().ok_or_else(too_large)
 }
 
@@ -173,7 +174,7 @@ fn check(ids: &[&[u8]]) -> Result<(), Error> {
 }
 
 /// The code of all modules, and its relocations in the order of their places.
-fn text(code: &MachineCode, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)> {
+fn text(code: &MachineCode, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<HostRelocation>)> {
     let (mut text, mut relocations) = (Vec::new(), Vec::new());
     if ids.is_empty() {
         return Some((text, relocations));
@@ -189,7 +190,7 @@ fn text(code: &MachineCode, ids: &[&[u8]]) -> Option<(Vec<u8>, Vec<Relocation>)>
                 MachinePart::Reloc { kind, target, addend } => {
                     let (symbol, offset) = place(target, module, count);
                     let addend = addend + offset;
-                    relocations.push(Relocation { at: at as u64, kind, symbol, addend });
+                    relocations.push(HostRelocation { at: at as u64, kind, symbol, addend });
                 }
                 MachinePart::Count => merge(&mut text, at, count)?,
                 MachinePart::CountWide => {
@@ -236,27 +237,27 @@ fn symbols(
     visibility: Visibility,
     ids: &[&[u8]],
     text_size: u64,
-) -> Vec<Symbol> {
-    let mut symbols: Vec<Symbol> =
-        SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
+) -> Vec<HostSymbol> {
+    let mut symbols: Vec<HostSymbol> =
+        SECTION_SYMBOLS.iter().map(|&section| HostSymbol::section(section)).collect();
     let (common, unregister) = match ids {
         [] => (0, 0),
         _ => (code.unregister as u64, code.unregister as u64),
     };
     let padded = (code.common.len() as u64).min(text_size);
-    symbols.push(Symbol::function(b"culd_register".to_vec(), TEXT, 0, common).local());
+    symbols.push(HostSymbol::function(b"culd_register".to_vec(), TEXT, 0, common).local());
     let size = padded - unregister;
-    symbols.push(Symbol::function(b"culd_unregister".to_vec(), TEXT, unregister, size).local());
+    symbols.push(HostSymbol::function(b"culd_unregister".to_vec(), TEXT, unregister, size).local());
     if ids.is_empty() {
         return symbols;
     }
-    symbols.extend(RUNTIME.iter().map(|name| Symbol::undefined(name.to_vec())));
+    symbols.extend(RUNTIME.iter().map(|name| HostSymbol::undefined(name.to_vec())));
     let mut at = code.common.len() as u64;
     for id in ids {
         let size = code.module.len() as u64;
         let name = [b"__cudaRegisterLinkedBinary", *id].concat();
-        symbols.push(Symbol::function(name, TEXT, at, size).seen(visibility));
-        symbols.push(Symbol::undefined([b"__fatbinwrap", *id].concat()));
+        symbols.push(HostSymbol::function(name, TEXT, at, size).seen(visibility));
+        symbols.push(HostSymbol::undefined([b"__fatbinwrap", *id].concat()));
         at += size;
     }
     symbols
@@ -269,7 +270,11 @@ fn wrapper_of(version: u32) -> Vec<u8> {
 }
 
 /// One entry for all code: where nothing is pushed the frame is that of the caller.
-fn unwind(code: &MachineCode, text_size: u32, instructions: &[u8]) -> (Vec<u8>, Vec<Relocation>) {
+fn unwind(
+    code: &MachineCode,
+    text_size: u32,
+    instructions: &[u8],
+) -> (Vec<u8>, Vec<HostRelocation>) {
     if text_size == 0 {
         return (Vec::new(), Vec::new());
     }
@@ -287,7 +292,7 @@ fn unwind(code: &MachineCode, text_size: u32, instructions: &[u8]) -> (Vec<u8>, 
     let at = bytes.len() as u64 + 8;
     bytes.extend_from_slice(&(size as u32).to_le_bytes());
     bytes.extend_from_slice(&entry);
-    (bytes, vec![Relocation { at, kind: code.pcrel32, symbol: TEXT_SYMBOL, addend: 0 }])
+    (bytes, vec![HostRelocation { at, kind: code.pcrel32, symbol: TEXT_SYMBOL, addend: 0 }])
 }
 
 /// A note of type 5, `NT_GNU_PROPERTY_TYPE_0`, with one property.

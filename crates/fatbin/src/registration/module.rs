@@ -5,7 +5,7 @@
 //! registers the module with the host object of that device link.
 
 use super::code::{Fix, MachinePart, Referent};
-use super::elf::{Object, Relocation, Section, Symbol};
+use super::elf::{HostObjectBuilder, HostRelocation, HostSection, HostSymbol};
 use super::{Machine, Visibility, check, property, too_large, unwind, wrapper_of};
 use crate::error::Error;
 
@@ -43,31 +43,32 @@ pub fn module_object(
             Referent::RegisterModule => FIRST_GLOBAL + 1,
             _ => return None,
         };
-        Some(Relocation { at: at as u64, kind, symbol, addend })
+        Some(HostRelocation { at: at as u64, kind, symbol, addend })
     };
     let relocations = code.constructor_fixes.iter().filter_map(relocation).collect();
     let size = u32::try_from(code.constructor.len()).map_err(|_| too_large())?;
     let (unwind, unwind_relocation) = unwind(code, size, &[]);
-    let address = |at, symbol| Relocation { at, kind: code.abs64, symbol, addend: 0 };
+    let address = |at, symbol| HostRelocation { at, kind: code.abs64, symbol, addend: 0 };
     let sections = vec![
-        Section::code(b".text", 16, code.constructor.to_vec()).relocated(relocations),
-        Section::data(b"__nv_module_id", 16, [id, b"\0"].concat()),
-        Section::data(b".nvFatBinSegment", 8, wrapper_of(1))
+        HostSection::code(b".text", 16, code.constructor.to_vec()).relocated(relocations),
+        HostSection::data(b"__nv_module_id", 16, [id, b"\0"].concat()),
+        HostSection::data(b".nvFatBinSegment", 8, wrapper_of(1))
             .writable()
             .relocated(vec![address(8, FATBIN_SYMBOL)]),
-        Section::constructors(b".init_array", 8, vec![0; 8])
+        HostSection::constructors(b".init_array", 8, vec![0; 8])
             .relocated(vec![address(0, TEXT_SYMBOL)]),
-        Section::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
-        Section::note(b".note.gnu.property", 8, property(code.property)),
-        Section::mark(b".note.GNU-stack"),
-        Section::last(b"__nv_relfatbin", 8, fatbin_size),
+        HostSection::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
+        HostSection::note(b".note.gnu.property", 8, property(code.property)),
+        HostSection::mark(b".note.GNU-stack"),
+        HostSection::last(b"__nv_relfatbin", 8, fatbin_size),
     ];
     debug_assert_eq!(sections.len(), usize::from(FATBIN));
-    let mut symbols: Vec<Symbol> =
-        SECTION_SYMBOLS.iter().map(|&section| Symbol::section(section)).collect();
+    let mut symbols: Vec<HostSymbol> =
+        SECTION_SYMBOLS.iter().map(|&section| HostSymbol::section(section)).collect();
     let name = |begin: &[u8]| [begin, id].concat();
-    symbols.push(Symbol::object(name(b"__fatbinwrap"), SEGMENT, 0, 24).seen(visibility));
-    symbols.push(Symbol::undefined(name(b"__cudaRegisterLinkedBinary")));
-    let object = Object { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
+    symbols.push(HostSymbol::object(name(b"__fatbinwrap"), SEGMENT, 0, 24).seen(visibility));
+    symbols.push(HostSymbol::undefined(name(b"__cudaRegisterLinkedBinary")));
+    let object =
+        HostObjectBuilder { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
     object.write().ok_or_else(too_large)
 }

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use culd_inspect::diff::{self, DiffReport, Options};
+use culd_inspect::diff::{self, DiffOptions, DiffReport};
 use culd_inspect::view::View;
 
 const USAGE: &str = "\
@@ -51,7 +51,7 @@ fn difference(arguments: &Arguments) -> Result<DiffReport, String> {
     let (a, b) = (culd_inspect::read(a_name)?, culd_inspect::read(b_name)?);
     let a = View::parse(&a).map_err(|error| culd_inspect::about(a_name, error))?;
     let b = View::parse(&b).map_err(|error| culd_inspect::about(b_name, error))?;
-    let difference = diff::compare(&a, &b, Options { tool: arguments.tool });
+    let difference = diff::compare(&a, &b, DiffOptions { tool: arguments.tool });
     if difference.is_empty() && a.data != b.data {
         let note = "only the linkers' own tool records differ (--tool shows them)";
         culd_inspect::complain("culd-diff", note, "");

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use culd_inspect::text::{self, Options};
+use culd_inspect::text::{self, DumpOptions};
 use culd_inspect::view::View;
 
 const USAGE: &str = "\
@@ -19,15 +19,15 @@ exit status: 0 done, 2 trouble
 ";
 
 /// The request of the command line.
-struct Wish {
+struct DumpRequest {
     file: OsString,
-    options: Options,
+    options: DumpOptions,
     /// Interfaces instead of the text form.
     abi: bool,
 }
 
-fn arguments() -> Result<Option<Wish>, String> {
-    let (mut options, mut files, mut abi) = (Options::default(), Vec::new(), false);
+fn arguments() -> Result<Option<DumpRequest>, String> {
+    let (mut options, mut files, mut abi) = (DumpOptions::default(), Vec::new(), false);
     let mut arguments = std::env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
         let shown = culd_text::name(&argument);
@@ -45,7 +45,7 @@ fn arguments() -> Result<Option<Wish>, String> {
     }
     let count = files.len();
     let [file] = files.try_into().map_err(|_| format!("one file is needed, {count} given"))?;
-    Ok(Some(Wish { file, options, abi }))
+    Ok(Some(DumpRequest { file, options, abi }))
 }
 
 fn run() -> Result<(), (String, &'static str)> {
@@ -58,7 +58,7 @@ fn run() -> Result<(), (String, &'static str)> {
     show(wish).map_err(|error| (error, ""))
 }
 
-fn show(Wish { file, options, abi }: Wish) -> Result<(), String> {
+fn show(DumpRequest { file, options, abi }: DumpRequest) -> Result<(), String> {
     let data = culd_inspect::read(&file)?;
     let view = View::parse(&data).map_err(|error| culd_inspect::about(&file, error))?;
     if abi {

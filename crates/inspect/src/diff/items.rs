@@ -10,13 +10,13 @@ use culd_cubin::raw::{SectionHeader, Segment};
 use culd_cubin::unified::{self, Entry};
 use culd_cubin::{Section, attr, callgraph};
 
-use super::Options;
+use super::DiffOptions;
 use super::lists::ListedItem;
 use crate::name;
 use crate::view::{self, View};
 use crate::words;
 
-type ItemList = fn(&View<'_>, Options) -> Vec<ListedItem>;
+type ItemList = fn(&View<'_>, DiffOptions) -> Vec<ListedItem>;
 
 /// Name and maker of each list, the most useful first.
 pub(super) const LISTS: &[(&str, ItemList)] = &[
@@ -34,7 +34,7 @@ pub(super) const LISTS: &[(&str, ItemList)] = &[
     ("string", strings),
 ];
 
-fn header(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn header(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let header = &view.tables.header;
     let gap = |offset: u64, natural: u64| format!("{:#x}", offset.wrapping_sub(natural));
     let end = view.tables.sections.iter().map(|section| section.offset).max().unwrap_or(0);
@@ -72,7 +72,7 @@ fn is_tool_note(section: &Section<'_>) -> bool {
     section.name == b".note.nv.tkinfo"
 }
 
-fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<ListedItem> {
+fn sections<'v>(view: &'v View<'_>, options: DiffOptions) -> Vec<ListedItem> {
     let mut end = 64;
     let mut owners: HashMap<(u64, u64), &str> = HashMap::new();
     let raws = &view.tables.sections;
@@ -112,7 +112,7 @@ fn sections<'v>(view: &'v View<'_>, options: Options) -> Vec<ListedItem> {
     view.cubin.sections.iter().zip(&view.sections).zip(raws).skip(1).map(item).collect()
 }
 
-fn symbols(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn symbols(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let tables = [
         ("", &view.cubin.symbols, &view.symbols),
         ("mercury", &view.cubin.mercury_symbols, &view.mercury_symbols),
@@ -135,7 +135,7 @@ fn symbols(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     items
 }
 
-fn attributes(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn attributes(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| view::is_attributes(section)) {
@@ -163,7 +163,7 @@ fn of_types<'v, 'd>(
     sections.filter(|(section, _)| types.contains(&section.sh_type))
 }
 
-fn edges(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn edges(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_CALLGRAPH, sht::MERCURY_CALLGRAPH];
     for (section, name) in of_types(view, &types) {
@@ -176,7 +176,7 @@ fn edges(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     items
 }
 
-fn prototypes(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn prototypes(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_PROTOTYPE, sht::MERCURY_PROTOTYPE];
     for (section, list) in of_types(view, &types) {
@@ -191,7 +191,7 @@ fn prototypes(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     items
 }
 
-fn entries(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn entries(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let types = [sht::CUDA_UFT_ENTRY, sht::CUDA_UDT_ENTRY];
     for (section, list) in of_types(view, &types) {
@@ -210,7 +210,7 @@ fn entries(view: &View<'_>, _: Options) -> Vec<ListedItem> {
     items
 }
 
-fn notes(view: &View<'_>, options: Options) -> Vec<ListedItem> {
+fn notes(view: &View<'_>, options: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::NOTE) {
@@ -233,7 +233,7 @@ fn notes(view: &View<'_>, options: Options) -> Vec<ListedItem> {
     items
 }
 
-fn relocations(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn relocations(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     for (section, list) in view.cubin.sections.iter().zip(&view.sections) {
         items.extend(section.relocations().iter().map(|reloc| ListedItem {
@@ -250,7 +250,7 @@ fn relocations(view: &View<'_>, _: Options) -> Vec<ListedItem> {
 }
 
 /// The records of Mercury code, by the offsets of their instructions.
-fn capsules(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn capsules(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::MERCURY_CODE) {
@@ -271,7 +271,7 @@ fn capsules(view: &View<'_>, _: Options) -> Vec<ListedItem> {
 }
 
 /// Sections that start and end there stand for offsets, which move with the tool note.
-fn segments(view: &View<'_>, options: Options) -> Vec<ListedItem> {
+fn segments(view: &View<'_>, options: DiffOptions) -> Vec<ListedItem> {
     let sections = || view.tables.sections.iter().zip(&view.cubin.sections).zip(&view.sections);
     let header = &view.tables.header;
     let start = |offset: u64| {
@@ -307,7 +307,7 @@ fn segments(view: &View<'_>, options: Options) -> Vec<ListedItem> {
     view.tables.segments.iter().map(item).collect()
 }
 
-fn strings(view: &View<'_>, _: Options) -> Vec<ListedItem> {
+fn strings(view: &View<'_>, _: DiffOptions) -> Vec<ListedItem> {
     let mut items = Vec::new();
     let sections = view.cubin.sections.iter().zip(&view.sections);
     for (section, list) in sections.filter(|(section, _)| section.sh_type == sht::STRTAB) {

@@ -2,7 +2,7 @@
 //!
 //! In: two parsed files. Out: [`DiffReport`]: lines in groups, the most telling group first.
 //! Guaranteed: no line exactly when the files are the same bytes, the record of the linker itself
-//! in `.note.nv.tkinfo` aside (see [`Options::tool`]).
+//! in `.note.nv.tkinfo` aside (see [`DiffOptions::tool`]).
 //!
 //! ```text
 //! symbol.value  foo  0x10 != 0x0
@@ -24,7 +24,7 @@ use crate::view::View;
 
 /// The compared parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct DiffOptions {
     /// Compare the first tool record of `.note.nv.tkinfo` too: the one of the tool that made the
     /// file, which two linkers never share.
     pub tool: bool,
@@ -67,7 +67,7 @@ impl DiffReport {
 }
 
 /// Compares `a` with `b`.
-pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> DiffReport {
+pub fn compare(a: &View<'_>, b: &View<'_>, options: DiffOptions) -> DiffReport {
     let mut difference = DiffReport::default();
     for &(name, list) in items::LISTS {
         let lines = lists::compare(name, &list(a, options), &list(b, options));
@@ -81,8 +81,8 @@ pub fn compare(a: &View<'_>, b: &View<'_>, options: Options) -> DiffReport {
 }
 
 /// Differences that no list has: lines of the text forms, which hold every byte.
-fn text(a: &View<'_>, b: &View<'_>, options: Options) -> Vec<String> {
-    let [a, b] = [a, b].map(|view| text::dump(view, &text::Options::default()));
+fn text(a: &View<'_>, b: &View<'_>, options: DiffOptions) -> Vec<String> {
+    let [a, b] = [a, b].map(|view| text::dump(view, &text::DumpOptions::default()));
     let lines = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let tool = lines.iter().position(|line| line.starts_with("  tool "));

@@ -1,8 +1,8 @@
 //! The text form of a cubin: what docs/TEXT-FORMAT.md describes.
 //!
 //! In: a parsed cubin. Out: lines. Guaranteed: the text holds every byte of the file (unless
-//! [`Options`] leave something out): the assembler in `culd_testkit::fixtures::asm` makes the same
-//! bytes of it. What follows from the rules in [`crate::rules`] is left out.
+//! [`DumpOptions`] leave something out): the assembler in `culd_testkit::fixtures::asm` makes the
+//! same bytes of it. What follows from the rules in [`crate::rules`] is left out.
 
 mod body;
 mod layout;
@@ -15,7 +15,7 @@ use crate::view::View;
 
 /// What to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct DumpOptions {
     /// Only the section of this name (a word as in the text), without header and segments.
     pub only: Option<String>,
     /// Leave out string tables and bytes; tell sizes instead.
@@ -23,7 +23,7 @@ pub struct Options {
 }
 
 /// The text form of `view`.
-pub fn dump(view: &View<'_>, options: &Options) -> String {
+pub fn dump(view: &View<'_>, options: &DumpOptions) -> String {
     let layout = layout::SymbolLayout::new(view);
     let mut out = String::new();
     if options.only.is_none() {

@@ -10,7 +10,7 @@ use culd_cubin::capmerc::{self, Capsule};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::note::{self, CuInfo, ToolRecord};
 use culd_cubin::raw::{Segment, SymbolEntry};
-use culd_cubin::unified::{self, Entry, Id};
+use culd_cubin::unified::{self, Entry, UnifiedId};
 use culd_cubin::{Section, SymbolSection};
 
 use super::body::SectionText;
@@ -162,7 +162,7 @@ pub(super) fn prototypes(view: &View<'_>, section: &Section<'_>) -> Vec<String> 
 
 /// The entries of unified functions or variables.
 pub(super) fn unified(view: &View<'_>, section: &Section<'_>) -> Vec<String> {
-    let line = |(_, Entry { symbol, flags, offset, id: Id(first, second) })| {
+    let line = |(_, Entry { symbol, flags, offset, id: UnifiedId(first, second) })| {
         let symbol = view.symbol(section, symbol.0);
         format!("{symbol} flags={flags:#x} offset={offset:#x} id={first:#x},{second:#x}")
     };

@@ -2,9 +2,9 @@
 //! do objects made of these with `-r`.
 //!
 //! In: every function's attributes after inheritance. Out: the numbers for the flags of code. Files
-//! of [`Form::Header`](crate::options::form::Form) have all numbers there, those of entries raised.
-//! Other files have NUM_BARRIERS for these functions and for the entries that reach them, and the
-//! flags are cleared where it is new. The flags of all other code are kept: with `-r` (case
+//! of [`FileForm::Header`](crate::options::form::FileForm) have all numbers there, those of entries
+//! raised. Other files have NUM_BARRIERS for these functions and for the entries that reach them,
+//! and the flags are cleared where it is new. The flags of all other code are kept: with `-r` (case
 //! dialects/barriers-of-objects), and for entries that inherit the attribute from functions of CUDA
 //! 13 (case dialects/barriers-in-steps). nvlink forgets the count of such an entry itself when it
 //! inherits a smaller one (docs/DIFFERENCES.md, barriers-of-cuda-12); here the largest counts.

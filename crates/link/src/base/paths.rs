@@ -11,7 +11,7 @@ use super::graph::{Adjacency, Components};
 
 /// The largest number that a vertex reaches, itself included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Largest {
+pub(crate) struct LargestNumber {
     pub(crate) value: u32,
     /// A vertex that has it: the vertex itself if it does, else the lowest that does.
     pub(crate) vertex: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Largest {
 
 /// The largest sum along a path that begins with a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Deepest {
+pub(crate) struct DeepestPath {
     pub(crate) sum: u32,
     /// The next vertex of the path; `None` where nothing behind the vertex adds to the sum.
     pub(crate) next: Option<u32>,
@@ -27,12 +27,16 @@ pub(crate) struct Deepest {
 
 impl Components {
     /// For every vertex the largest of `own` over itself and all it can reach.
-    pub(crate) fn largest(&self, graph: &Adjacency, own: impl Fn(u32) -> u32) -> Vec<Largest> {
+    pub(crate) fn largest(
+        &self,
+        graph: &Adjacency,
+        own: impl Fn(u32) -> u32,
+    ) -> Vec<LargestNumber> {
         let pair = |vertex: u32| (own(vertex), Reverse(vertex));
         let values = self.fold(graph, pair, |a, b| *a.max(b));
         let largest = |(vertex, (value, Reverse(other))): (u32, (u32, Reverse<u32>))| {
             let vertex = if own(vertex) == value { vertex } else { other };
-            Largest { value, vertex }
+            LargestNumber { value, vertex }
         };
         (0..).zip(values).map(largest).collect()
     }
@@ -43,7 +47,7 @@ impl Components {
         &self,
         graph: &Adjacency,
         own: impl Fn(u32) -> u32,
-    ) -> Vec<Option<Deepest>> {
+    ) -> Vec<Option<DeepestPath>> {
         let sums = self.longest(graph, own);
         let sum = |vertex: u32| sums[self.component(vertex)];
         let next = |vertex: u32| {
@@ -51,7 +55,7 @@ impl Components {
             let behind = behind.filter_map(|&next| Some((sum(next)?, Reverse(next))));
             behind.max().filter(|deepest| deepest.0 > 0).map(|(_, Reverse(next))| next)
         };
-        let deepest = |vertex| Some(Deepest { sum: sum(vertex)?, next: next(vertex) });
+        let deepest = |vertex| Some(DeepestPath { sum: sum(vertex)?, next: next(vertex) });
         (0..graph.vertices() as u32).map(deepest).collect()
     }
 }
@@ -114,11 +118,11 @@ mod tests {
                     sum = sum.max(path.iter().map(|&vertex| own[vertex as usize]).sum());
                     cyclic |= graph.of(last).iter().any(|next| path.contains(next));
                 });
-                let Largest { value, vertex } = largest[start as usize];
+                let LargestNumber { value, vertex } = largest[start as usize];
                 assert_eq!(value, most);
                 assert!(own[vertex as usize] == most && reached[vertex as usize]);
                 assert!(vertex == start || own[start as usize] < most);
-                let Some(Deepest { sum: found, .. }) = deepest[start as usize] else {
+                let Some(DeepestPath { sum: found, .. }) = deepest[start as usize] else {
                     assert!(cyclic);
                     with_cycle += 1;
                     continue;

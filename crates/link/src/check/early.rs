@@ -29,7 +29,7 @@ pub(crate) fn report(program: &LinkedProgram<'_, '_>, diags: &mut Diagnostics) {
     for (id, object) in program.objects.iter() {
         // Data has no such addresses but in debug information.
         let Some(linker) = object.linker.filter(|_| object.has_code()) else { continue };
-        if let Some(what) = (Early { program, id, object }).found() {
+        if let Some(what) = (EarlyObject { program, id, object }).found() {
             let file = object.name.to_owned();
             let linker = linker.name();
             let message = Message::ResolvedEarly { file, linker, what };
@@ -39,13 +39,13 @@ pub(crate) fn report(program: &LinkedProgram<'_, '_>, diags: &mut Diagnostics) {
 }
 
 /// One object of nvlink's.
-struct Early<'a, 'd> {
+struct EarlyObject<'a, 'd> {
     program: &'a LinkedProgram<'a, 'd>,
     id: ObjectId,
     object: &'a InputObject<'d>,
 }
 
-impl Early<'_, '_> {
+impl EarlyObject<'_, '_> {
     /// A symbol that references were resolved to and that has another place now.
     fn found(&self) -> Option<String> {
         let symbols = self.object.outline.variables.iter();

@@ -42,7 +42,7 @@ pub struct EntryReport {
 
 /// Resources of a linked program. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct ResourceReport {
     /// Global variables.
     pub global: u64,
     /// Constant variables, if there are any.
@@ -77,7 +77,7 @@ impl fmt::Display for EntryReport {
     }
 }
 
-impl Report {
+impl ResourceReport {
     /// The lines of `-v`, as nvlink words them.
     pub fn lines(&self) -> Vec<String> {
         let mut first = format!("{} bytes gmem", self.global);
@@ -107,7 +107,7 @@ impl Report {
             let listed = listed.filter(|&bank| classic && !draft.sections[bank].dropped);
             listed.map(|bank| draft.sections[bank].size)
         };
-        Report {
+        ResourceReport {
             global: size_of(SectionKind::Global) + size_of(SectionKind::GlobalInit),
             constant3: common_bank(3),
             constant4: common_bank(4),

@@ -6,7 +6,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::stt;
-use culd_reloc::{Reference, RelocDesc};
+use culd_reloc::{ReferenceTreatment, RelocDesc};
 use hashbrown::HashMap;
 
 use super::texture_banks::{self, TextureBank};
@@ -328,7 +328,8 @@ fn uses(
             for record in section.relocations().iter() {
                 let symbol = object.symbol(record.symbol);
                 let desc = culd_reloc::lookup(record.kind);
-                let slot = desc.is_some_and(|desc| desc.against_reference() == Reference::Slot);
+                let slot =
+                    desc.is_some_and(|desc| desc.against_reference() == ReferenceTreatment::Slot);
                 if !slot || !symbol.is_reference() {
                     continue;
                 }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use culd_cubin::unified::{Id, Place, SLOT, Uidx, Window};
+use culd_cubin::unified::{SLOT, Uidx, UnifiedId, UnifiedPlace, Window};
 
 use crate::base::id::{OutSymbolId, SectionId};
 use crate::diag::Message;
@@ -81,8 +81,8 @@ fn check(tables: &UnifiedTables, draft: &Draft<'_>, uidx: &Uidx) -> Result<(), M
 }
 
 /// Checks that every id of the index file belongs to an entry and occurs once.
-fn look_up(entries: &[UnifiedEntry], places: &[Place]) -> Result<(), Message> {
-    let ids: HashSet<Id> = entries.iter().map(|entry| entry.id).collect();
+fn look_up(entries: &[UnifiedEntry], places: &[UnifiedPlace]) -> Result<(), Message> {
+    let ids: HashSet<UnifiedId> = entries.iter().map(|entry| entry.id).collect();
     // nvlink looks up ids by this key. An id with the key of an entry, but not its value, has a
     // message of its own.
     let keys: HashSet<u64> = ids.iter().map(|id| id.0 ^ id.1).collect();
@@ -217,9 +217,9 @@ impl UnifiedPlacer<'_, '_> {
         &self,
         entries: &[UnifiedEntry],
         window: &Window,
-    ) -> Result<HashMap<Id, u64>, Message> {
+    ) -> Result<HashMap<UnifiedId, u64>, Message> {
         let places = window.offsets();
-        let mut seen: HashMap<Id, &UnifiedEntry> = HashMap::with_capacity(entries.len());
+        let mut seen: HashMap<UnifiedId, &UnifiedEntry> = HashMap::with_capacity(entries.len());
         for entry in entries {
             if !places.contains_key(&entry.id) {
                 return Err(self.bad(entry, "the index file does not list it".to_owned()));

@@ -12,7 +12,7 @@ const LONGEST_NAME: usize = 4 << 10;
 const LONGEST_TEXT: usize = 16 << 10;
 
 /// How much of a declaration is wanted.
-enum Extent {
+enum NameExtent {
     Declaration,
     /// Neither parameters nor return type.
     Name,
@@ -20,12 +20,12 @@ enum Extent {
 
 /// The C++ declaration that `name` stands for; `None` if it is not mangled, or too long.
 pub fn demangle(name: &str) -> Option<String> {
-    demangled(name, Extent::Declaration)
+    demangled(name, NameExtent::Declaration)
 }
 
 /// What `name` declares, without parameters and template arguments: `ns::f`.
 pub(crate) fn declared_name(name: &str) -> Option<String> {
-    let text = demangled(name, Extent::Name)?;
+    let text = demangled(name, NameExtent::Name)?;
     let mut depth = 0usize;
     let outside = text.chars().filter(|&letter| {
         depth += usize::from(letter == '<');
@@ -58,12 +58,12 @@ fn without_file_namespace(name: String) -> String {
 }
 
 #[cfg(not(feature = "demangle"))]
-fn demangled(_: &str, _: Extent) -> Option<String> {
+fn demangled(_: &str, _: NameExtent) -> Option<String> {
     None
 }
 
 #[cfg(feature = "demangle")]
-fn demangled(name: &str, extent: Extent) -> Option<String> {
+fn demangled(name: &str, extent: NameExtent) -> Option<String> {
     use cpp_demangle::{DemangleOptions, DemangleWrite, Symbol};
     use std::fmt;
 
@@ -87,8 +87,8 @@ fn demangled(name: &str, extent: Extent) -> Option<String> {
     let symbol = Symbol::new(name).ok()?;
     let mut text = BoundedText(String::new());
     let options = match extent {
-        Extent::Declaration => DemangleOptions::new(),
-        Extent::Name => DemangleOptions::new().no_params().no_return_type(),
+        NameExtent::Declaration => DemangleOptions::new(),
+        NameExtent::Name => DemangleOptions::new().no_params().no_return_type(),
     };
     symbol.structured_demangle(&mut text, &options).ok()?;
     Some(without_file_namespace(text.0))

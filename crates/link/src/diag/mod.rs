@@ -34,7 +34,7 @@ pub enum Severity {
 
 /// One line for the user, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostic {
+pub struct LinkDiagnostic {
     /// The severity.
     pub severity: Severity,
     /// The message.
@@ -46,10 +46,10 @@ pub struct Diagnostic {
 impl Message {
     /// The message as a line of `severity`. For each mangled name in it, a note gives the name in
     /// the source.
-    fn at(self, severity: Severity, notes: Vec<Note>) -> Diagnostic {
+    fn at(self, severity: Severity, notes: Vec<Note>) -> LinkDiagnostic {
         let names = self.names().into_iter().filter_map(Note::source_name);
         let notes = names.chain(notes).collect();
-        Diagnostic { severity, message: self, notes }
+        LinkDiagnostic { severity, message: self, notes }
     }
 
     /// The names of functions and variables in the message.
@@ -336,7 +336,7 @@ fn and_others(others: usize) -> String {
 /// The lines of one link in order.
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
-    lines: Vec<Diagnostic>,
+    lines: Vec<LinkDiagnostic>,
     /// The severity of a warning.
     warning: Severity,
 }
@@ -395,7 +395,7 @@ impl Diagnostics {
         self.lines.push(Message::Dump { line }.at(Severity::Info, Vec::new()));
     }
 
-    pub(crate) fn into_lines(self) -> Vec<Diagnostic> {
+    pub(crate) fn into_lines(self) -> Vec<LinkDiagnostic> {
         self.lines
     }
 }

@@ -66,17 +66,17 @@ pub enum Note {
     #[error("'{file}' defines it for itself only: static, or in a namespace without name")]
     LocalElsewhere { file: String },
     #[error("'{file}' defines '{name}': {likeness}")]
-    Similar { name: String, file: String, likeness: Likeness },
+    Similar { name: String, file: String, likeness: NameLikeness },
 
     // Calls.
     #[error("recursion: {}{}", chain(cycle), reached(path))]
-    Recursion { cycle: Vec<Step>, path: Vec<Step> },
+    Recursion { cycle: Vec<CallStep>, path: Vec<CallStep> },
     #[error("and {count} more cycles")]
     MoreRecursion { count: usize },
     #[error("reaches recursion that is shown for '{entry}'")]
     KnownRecursion { entry: String },
     #[error("called by: {}", chain(path))]
-    CallPath { path: Vec<Step> },
+    CallPath { path: Vec<CallStep> },
 
     // Limits.
     #[error("'{name}' takes {size:#x} bytes")]
@@ -100,7 +100,7 @@ fn decoded(prototype: &str) -> String {
 /// How a defined name resembles an undefined one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Error)]
 #[allow(missing_docs, reason = "the texts say what the variants are")]
-pub enum Likeness {
+pub enum NameLikeness {
     #[error("other parameters")]
     Parameters,
     #[error("only one side is extern \"C\"")]
@@ -113,14 +113,14 @@ pub enum Likeness {
 
 /// A function on a call path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct CallStep {
     /// Its name.
     pub name: String,
     /// The call may go through a pointer.
     pub indirect: bool,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for CallStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.indirect { write!(f, "(*{})", self.name) } else { f.write_str(&self.name) }
     }
@@ -136,8 +136,9 @@ impl Note {
 /// Functions of the longest path that is shown whole; of a longer one both ends are shown.
 const LONGEST_PATH: usize = 12;
 
-fn chain(path: &[Step]) -> String {
-    let join = |steps: &[Step]| steps.iter().map(Step::to_string).collect::<Vec<_>>().join(" -> ");
+fn chain(path: &[CallStep]) -> String {
+    let join =
+        |steps: &[CallStep]| steps.iter().map(CallStep::to_string).collect::<Vec<_>>().join(" -> ");
     if path.len() <= LONGEST_PATH {
         return join(path);
     }
@@ -146,7 +147,7 @@ fn chain(path: &[Step]) -> String {
     format!("{} -> ({} more) -> {}", join(head), left_out.len(), join(tail))
 }
 
-fn reached(path: &[Step]) -> String {
+fn reached(path: &[CallStep]) -> String {
     if path.len() < 2 { String::new() } else { format!(", reached by {}", chain(path)) }
 }
 
@@ -158,8 +159,8 @@ fn bytes(size: u64) -> String {
 mod tests {
     use super::*;
 
-    fn path(length: usize) -> Vec<Step> {
-        (0..length).map(|n| Step { name: format!("f{n}"), indirect: n == 1 }).collect()
+    fn path(length: usize) -> Vec<CallStep> {
+        (0..length).map(|n| CallStep { name: format!("f{n}"), indirect: n == 1 }).collect()
     }
 
     #[test]

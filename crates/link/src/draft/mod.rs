@@ -30,7 +30,7 @@ use crate::base::system_names::{
 };
 use crate::options::LinkOptions;
 use crate::options::dialect::{Dialect, ReservedCap};
-use crate::options::form::Form;
+use crate::options::form::FileForm;
 
 /// Everything the output consists of, in order of creation.
 pub(crate) struct Draft<'d> {
@@ -97,7 +97,7 @@ pub(crate) struct MercuryNames {
 
 /// The sections that every output has from the start.
 pub(crate) struct FixedSections {
-    /// Sections that only a file of [`Form::Notes`] has.
+    /// Sections that only a file of [`FileForm::Notes`] has.
     pub(crate) notes: Option<NoteSections>,
     pub(crate) file_info: SectionId,
     pub(crate) compat: Option<SectionId>,
@@ -165,7 +165,7 @@ impl<'d> Draft<'d> {
         unified_functions: bool,
     ) -> FixedSections {
         let function_table = unified_functions && !options.relocatable;
-        let has_notes = options.form() == Form::Notes;
+        let has_notes = options.form() == FileForm::Notes;
         let mut fixed = |name: &'static [u8], kind, flags, align| {
             let name = self.names.intern(name);
             self.add_section(name, kind, flags, align)

@@ -1,7 +1,7 @@
 //! Unified functions and variables of all files, in reading order.
 
 use culd_cubin::SymbolIndex;
-use culd_cubin::unified::{Entry, Id, flag};
+use culd_cubin::unified::{Entry, UnifiedId, flag};
 
 use crate::base::id::{ObjectId, OutSymbolId, SectionId};
 
@@ -28,7 +28,7 @@ pub(crate) struct UnifiedEntry {
     pub(crate) flags: u32,
     /// Offset of the slot or the variable, bytes.
     pub(crate) offset: u64,
-    pub(crate) id: Id,
+    pub(crate) id: UnifiedId,
 }
 
 impl UnifiedEntry {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use culd_cubin::capmerc::{self, Capsule, Kind as Form, Record};
+use culd_cubin::capmerc::{self, Capsule, CapsuleForm, CapsuleRecord};
 use culd_cubin::unified::SLOT;
 use culd_cubin::{Cubin, Malformed, RelocEntry, Section, SectionIndex, Symbol, text_of};
 
@@ -40,7 +40,7 @@ pub(crate) struct SlotCode<'d> {
     /// Mercury code; empty if the file has none.
     pub(crate) mercury: Cow<'d, [u8]>,
     /// The records of the Mercury code.
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<CapsuleRecord>,
 }
 
 impl<'d> SlotCode<'d> {
@@ -56,7 +56,7 @@ impl<'d> SlotCode<'d> {
                 records: Vec::new(),
             });
         }
-        let records: Vec<Record> = Capsule::parse(name, mercury)?.records().collect();
+        let records: Vec<CapsuleRecord> = Capsule::parse(name, mercury)?.records().collect();
         match fill(bytes, &records, expanded) {
             None => Ok(SlotCode { sass: sass.into(), mercury: mercury.into(), records }),
             Some((sass, mercury)) => {
@@ -72,12 +72,12 @@ impl<'d> SlotCode<'d> {
     }
 
     /// The bytes of a record.
-    pub(crate) fn bytes(&self, record: &Record) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, record: &CapsuleRecord) -> Option<&[u8]> {
         self.mercury.get(record.bytes.clone())
     }
 
     /// The bytes of the padding's record, and the records in front of it.
-    fn split(&self) -> Option<(&[u8], &[Record])> {
+    fn split(&self) -> Option<(&[u8], &[CapsuleRecord])> {
         let (padding, front) = self.records.split_last()?;
         Some((self.bytes(padding)?, front))
     }
@@ -110,7 +110,9 @@ impl<'d> SlotCode<'d> {
 
     /// True for six records of one instruction each, and the padding.
     pub(crate) fn has_form(&self) -> bool {
-        let plain = |record: &Record| matches!(record.kind, Form::Elided | Form::Short);
+        let plain = |record: &CapsuleRecord| {
+            matches!(record.kind, CapsuleForm::Elided | CapsuleForm::Short)
+        };
         self.split().is_some_and(|(padding, front)| {
             front.len() == OWN_INSTRUCTIONS && front.iter().all(plain) && padding == PADDING
         })
@@ -124,11 +126,14 @@ impl<'d> SlotCode<'d> {
     pub(crate) fn has_frame(&self) -> bool {
         let Some((padding, front)) = self.split() else { return false };
         // sm_120 since 13.3 has a record for the code that makes the frame, too.
-        let is_jump =
-            |record: &Record| self.bytes(record).is_some_and(|b| b.starts_with(&JUMP_RECORD));
+        let is_jump = |record: &CapsuleRecord| {
+            self.bytes(record).is_some_and(|b| b.starts_with(&JUMP_RECORD))
+        };
         padding_of(padding).is_some_and(|padding| front.len() + padding == INSTRUCTIONS)
             && front.iter().position(is_jump).is_some_and(|jump| jump > 0)
-            && front.iter().all(|record| matches!(record.kind, Form::Elided | Form::Short))
+            && front
+                .iter()
+                .all(|record| matches!(record.kind, CapsuleForm::Elided | CapsuleForm::Short))
     }
 }
 
@@ -136,7 +141,7 @@ impl<'d> SlotCode<'d> {
 /// padding has no room.
 fn fill(
     HalfBytes { sass, mercury }: HalfBytes<'_>,
-    records: &[Record],
+    records: &[CapsuleRecord],
     expanded: u64,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
     let missing = (SLOT.checked_sub(expanded)? / capmerc::INSTRUCTION) as usize;

@@ -10,7 +10,7 @@ use crate::diag::note::Note;
 use crate::diag::{Diagnostics, Failed, Message};
 use crate::options::LinkOptions;
 use crate::options::dialect::Dialect;
-use crate::options::form::Form;
+use crate::options::form::FileForm;
 
 /// The first release with the code for sm_90 that later linkers take, as notes store it.
 const CUDA_12: u16 = 120;
@@ -61,7 +61,7 @@ pub(super) fn check_target(
             diags.warning(Message::ForOneArch { file: name.to_owned(), sm: options.target.sm });
         }
     };
-    if options.form() == Form::Header && !object.cubin.header.is_of_cuda_12() {
+    if options.form() == FileForm::Header && !object.cubin.header.is_of_cuda_12() {
         // CUDA 12 looks for the size of addresses and for the target elsewhere.
         diags.warning(Message::No64BitFlag { file: name.to_owned() });
         let (file, target) = (name.to_owned(), options.target.name.to_owned());

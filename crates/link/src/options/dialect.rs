@@ -138,9 +138,9 @@ const ACTIONS_OF_11_8: [u8; 224] = {
     bytes
 };
 
-type Names = &'static [&'static [u8]];
-const FABRIC: Names = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
-const COPIES: Names = &[
+type ByteNames = &'static [&'static [u8]];
+const FABRIC: ByteNames = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
+const COPIES: ByteNames = &[
     b"cudaFabricOpErrorStatusCount",
     b"cudaFabricOpErrorStatusGet",
     b"cudaDeviceMemcpyAsync",
@@ -202,7 +202,7 @@ dialects! {
     /// With a register file, files of device code only have a line.
     reports_missing_host_code: bool = since(133);
     /// Functions of the driver that came after the oldest release.
-    driver_functions: Names = steps(&[], &[(133, FABRIC), (135, COPIES)]);
+    driver_functions: ByteNames = steps(&[], &[(133, FABRIC), (135, COPIES)]);
 
     // Link-time optimization in links with other code.
     /// The object made of LTO-IR is the first input; else it stands where the last LTO-IR stood.

@@ -11,7 +11,7 @@ use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 
 use self::dialect::Dialect;
-use self::form::Form;
+use self::form::FileForm;
 use self::index_file::IndexFile;
 use self::selection::Selection;
 
@@ -85,8 +85,8 @@ impl LinkOptions {
     }
 
     /// The form of the output.
-    pub(crate) fn form(&self) -> Form {
-        Form::of(self.dialect, self.target)
+    pub(crate) fn form(&self) -> FileForm {
+        FileForm::of(self.dialect, self.target)
     }
 
     /// True if functions are kept that no entry reaches.

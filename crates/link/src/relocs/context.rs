@@ -4,7 +4,7 @@ use culd_cubin::elf::stt;
 use culd_cubin::{RelocEntry, text_of};
 use culd_reloc::Observed;
 use culd_reloc::RelocDesc;
-use culd_reloc::Value;
+use culd_reloc::RelocValue;
 
 use super::patch::PatchMode;
 use super::place::{InputRecords, PlaceContext};
@@ -24,14 +24,14 @@ pub(super) struct RelocContext<'q, 'd> {
 impl RelocContext<'_, '_> {
     /// The value for a symbol at `address`: S + A; S alone for a REL record, whose addend is in the
     /// place.
-    pub(super) fn value(&self, address: u64, bank: u8) -> Value {
-        Value { address: address.wrapping_add_signed(self.record.addend), bank }
+    pub(super) fn value(&self, address: u64, bank: u8) -> RelocValue {
+        RelocValue { address: address.wrapping_add_signed(self.record.addend), bank }
     }
 
     /// Clears the place, because its target is not in the output.
     pub(super) fn cleared(&self) -> Resolution {
         let Some(desc) = self.desc else { return Resolution::Dropped };
-        let (value, named) = (Value::default(), RecordedAs::Nothing);
+        let (value, named) = (RelocValue::default(), RecordedAs::Nothing);
         Resolution::Applied(AppliedRecord {
             desc,
             value,

@@ -6,7 +6,7 @@
 
 use culd_cubin::capmerc::{self, Capsule, ImageLoad, Site};
 use culd_cubin::{Malformed, RelocEntry, Section};
-use culd_reloc::Value;
+use culd_reloc::RelocValue;
 
 use super::patch::{FieldPatch, PatchMode};
 
@@ -68,7 +68,7 @@ pub(crate) fn image_loads(
         let loads = word.is_some_and(|word| u16::from_le_bytes([word[0], word[1]]) & 0xfff == LOAD);
         let desc = desc.filter(|_| loads).ok_or_else(unknown)?;
         let address = base + u64::from(load.offset);
-        let value = Value { address, bank: 0 };
+        let value = RelocValue { address, bank: 0 };
         if !desc.fits(value) {
             return Err(unknown());
         }

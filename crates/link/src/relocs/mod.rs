@@ -24,7 +24,7 @@ mod walk;
 use std::sync::Arc;
 
 use culd_cubin::arch::Flavour;
-use culd_reloc::{Observed, Value};
+use culd_reloc::{Observed, RelocValue};
 use hashbrown::HashMap;
 
 use self::debug::RebuiltDebug;
@@ -119,7 +119,7 @@ fn dead_places(resolver: &RelocResolver<'_, '_>) -> HashMap<SectionId, Vec<Field
         let offset = if is_leading { clear.offset } else { clear.sass_offset };
         let end = offset.saturating_add(desc.span_bytes() as u64);
         if end <= resolver.size(clear.section) {
-            let (value, write) = (Value::default(), PatchMode::Clear);
+            let (value, write) = (RelocValue::default(), PatchMode::Clear);
             clears.entry(clear.section).or_default().push(FieldPatch {
                 offset,
                 desc,

@@ -1,6 +1,6 @@
 //! Bits to be written into an output section.
 
-use culd_reloc::{RelocDesc, Value};
+use culd_reloc::{RelocDesc, RelocValue};
 
 /// Bits to be written into an output section.
 #[derive(Debug, Clone, Copy)]
@@ -8,7 +8,7 @@ pub(crate) struct FieldPatch {
     /// Offset in the output section, bytes.
     pub(crate) offset: u64,
     pub(crate) desc: &'static RelocDesc,
-    pub(crate) value: Value,
+    pub(crate) value: RelocValue,
     pub(crate) mode: PatchMode,
 }
 

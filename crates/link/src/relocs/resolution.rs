@@ -9,7 +9,7 @@
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
-use culd_reloc::{Observed, Reference, RelocDesc, Value};
+use culd_reloc::{Observed, ReferenceTreatment, RelocDesc, RelocValue};
 
 use super::context::RelocContext;
 use super::patch::PatchMode;
@@ -57,14 +57,14 @@ pub(super) struct KeptRecord {
     pub(super) base: u64,
     pub(super) kind: u32,
     /// Value written into the record's place.
-    pub(super) holder: Option<(&'static RelocDesc, Value)>,
+    pub(super) holder: Option<(&'static RelocDesc, RelocValue)>,
 }
 
 /// An applied record.
 pub(super) struct AppliedRecord {
     pub(super) desc: &'static RelocDesc,
     /// The value; without the addend if that is in the place (REL).
-    pub(super) value: Value,
+    pub(super) value: RelocValue,
     pub(super) mode: PatchMode,
     /// How `.nv.resolvedrela` lists it. `base` is the offset of the file's part in what it names.
     pub(super) recorded_as: RecordedAs,
@@ -212,10 +212,10 @@ impl<'d> RelocResolver<'_, 'd> {
         }
         let read = culd_reloc::lookup(context.record.kind).unwrap_or(desc);
         match read.against_reference() {
-            Reference::Slot => patched(self.slots.value(out, self.half, desc)),
-            Reference::Zero => patched(0),
-            Reference::Kept => kept,
-            Reference::Unsafe => Resolution::Fatal(
+            ReferenceTreatment::Slot => patched(self.slots.value(out, self.half, desc)),
+            ReferenceTreatment::Zero => patched(0),
+            ReferenceTreatment::Kept => kept,
+            ReferenceTreatment::Unsafe => Resolution::Fatal(
                 context.bad("its type means nothing for a texture, sampler or surface reference"),
             ),
         }
@@ -229,7 +229,7 @@ impl<'d> RelocResolver<'_, 'd> {
         out: OutSymbolId,
         desc: &'static RelocDesc,
     ) -> Resolution {
-        let slot = desc.against_reference() == Reference::Slot
+        let slot = desc.against_reference() == ReferenceTreatment::Slot
             && self.half == Half::Sass
             && context.place.is_code;
         let held = self.slots.place_holder(desc).filter(|_| slot);
@@ -604,7 +604,7 @@ fn resolve_fixed_address(context: &RelocContext<'_, '_>, known: FixedAddress) ->
             });
         }
         Observed::Clears if matches!(symbol, KeptSymbol::Deleted | KeptSymbol::OnlyRecorded(_)) => {
-            let value = Value::default();
+            let value = RelocValue::default();
             return Resolution::Applied(AppliedRecord {
                 desc,
                 value,

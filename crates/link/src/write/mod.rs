@@ -34,7 +34,7 @@ use crate::layout::numbers::creation_index;
 use crate::layout::place::FileLayout;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
-use crate::options::form::Form;
+use crate::options::form::FileForm;
 use crate::program::LinkedProgram;
 use crate::relocs::relocated::ResolvedRelocs;
 
@@ -42,8 +42,8 @@ use crate::relocs::relocated::ResolvedRelocs;
 const RELOCATABLE: u16 = 1;
 /// ET_EXEC.
 const EXECUTABLE: u16 = 2;
-/// `e_flags` of [`Form::Header`]: addresses of 64 bits and what else all files have, and code for
-/// an `a` target. The target is in bits 0-7, the virtual architecture in bits 16-23.
+/// `e_flags` of [`FileForm::Header`]: addresses of 64 bits and what else all files have, and code
+/// for an `a` target. The target is in bits 0-7, the virtual architecture in bits 16-23.
 const HEADER_FLAGS: u32 = 0x500;
 const HEADER_ACCELERATED: u32 = 0x800;
 /// `e_flags` bits 0-7 of sm_75 to sm_90a.
@@ -280,7 +280,7 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
     fn flags(&self) -> u32 {
         let target = self.options.target;
         let kind = match target.flavour {
-            _ if self.options.form() == Form::Header => {
+            _ if self.options.form() == FileForm::Header => {
                 let virtual_sm = u32::from(notes::virtual_sm(self.objects, self.options));
                 let accelerated = target.variant == Variant::Accelerated;
                 let accelerated = if accelerated { HEADER_ACCELERATED } else { 0 };
@@ -299,8 +299,8 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         let layout = self.layout;
         let header = FileHeader {
             abi: match self.options.form() {
-                Form::Header => Abi::Old { release: self.options.dialect.toolkit },
-                Form::Notes => Abi::Current,
+                FileForm::Header => Abi::Old { release: self.options.dialect.toolkit },
+                FileForm::Notes => Abi::Current,
             },
             e_type: if self.options.relocatable { RELOCATABLE } else { EXECUTABLE },
             flags: self.flags(),

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{PatchError, Value};
+use super::{PatchError, RelocValue};
 use crate::{Action, CUDA, MERCURY, Observed, RelocDesc, Source, lookup};
 
 /// Room for any place at any alignment.
@@ -18,8 +18,8 @@ fn linker_row() -> impl Strategy<Value = &'static RelocDesc> {
     proptest::sample::select(rows)
 }
 
-fn any_value() -> impl Strategy<Value = Value> {
-    (any::<u64>(), 0..32u8).prop_map(|(address, bank)| Value { address, bank })
+fn any_value() -> impl Strategy<Value = RelocValue> {
+    (any::<u64>(), 0..32u8).prop_map(|(address, bank)| RelocValue { address, bank })
 }
 
 /// Fills the fields of a row of any kind, also of those that `apply` refuses.
@@ -27,13 +27,13 @@ fn deposit(
     row: &RelocDesc,
     bytes: &mut [u8],
     offset: usize,
-    value: Value,
+    value: RelocValue,
 ) -> Result<(), PatchError> {
     row.update(bytes, offset, |action, _| action.take(value))
 }
 
 /// The same once more, one bit at a time.
-fn deposit_bitwise(row: &RelocDesc, bytes: &mut [u8], offset: usize, value: Value) {
+fn deposit_bitwise(row: &RelocDesc, bytes: &mut [u8], offset: usize, value: RelocValue) {
     for action in row.actions.iter().filter(|action| action.is_number()) {
         let number = number(action, value);
         for i in 0..action.width {
@@ -44,7 +44,7 @@ fn deposit_bitwise(row: &RelocDesc, bytes: &mut [u8], offset: usize, value: Valu
     }
 }
 
-fn number(action: &Action, value: Value) -> u64 {
+fn number(action: &Action, value: RelocValue) -> u64 {
     if action.source == Source::Bank { value.bank.into() } else { value.address }
 }
 
@@ -63,8 +63,8 @@ proptest! {
 }
 
 /// The bits of `value` that some field of the row holds.
-fn held(row: &RelocDesc, value: Value) -> Value {
-    let mut held = Value::default();
+fn held(row: &RelocDesc, value: RelocValue) -> RelocValue {
+    let mut held = RelocValue::default();
     for action in row.actions.iter().filter(|action| action.is_number()) {
         for bit in action.shift..action.shift + action.width {
             let one = number(action, value) & 1 << bit;
@@ -162,7 +162,7 @@ proptest! {
 
     #[test]
     fn what_fits_comes_back_whole(row in linker_row(), address in any_address(), bank in 0..40u8) {
-        let value = Value { address, bank };
+        let value = RelocValue { address, bank };
         prop_assume!(row.fits(value));
         let mut bytes = [0; 16];
         row.apply(&mut bytes, 0, value).unwrap();
@@ -186,7 +186,7 @@ fn any_address() -> impl Strategy<Value = u64> {
 #[test]
 fn offsets_near_the_end_of_memory_are_out_of_bounds() {
     let mut bytes = [0xff; 8];
-    let error = lookup(2).unwrap().apply(&mut bytes, usize::MAX - 3, Value::default());
+    let error = lookup(2).unwrap().apply(&mut bytes, usize::MAX - 3, RelocValue::default());
     assert!(matches!(error, Err(PatchError::OutOfBounds { span: 8, size: 8, .. })), "{error:?}");
     assert_eq!(bytes, [0xff; 8]);
 }
@@ -215,7 +215,12 @@ fn fits() {
     ];
     for (code, address, bank, answer) in cases {
         let row = lookup(code).unwrap();
-        assert_eq!(row.fits(Value { address, bank }), answer, "{} {address:#x} {bank}", row.name);
+        assert_eq!(
+            row.fits(RelocValue { address, bank }),
+            answer,
+            "{} {address:#x} {bank}",
+            row.name
+        );
     }
 }
 

@@ -5,7 +5,7 @@
 //! all others share one.
 
 use super::fate::{RecordFate, Slots};
-use super::object::{AddendForm, BANK, Object, ProbeRecord, STRIDE};
+use super::object::{AddendForm, BANK, ProbeObject, ProbeRecord, STRIDE};
 use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use anyhow::{Context, Result};
@@ -35,7 +35,7 @@ pub enum BatchAnswer {
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Spot {
+pub enum ProbeSpot {
     /// As many bytes behind the start of its slot.
     Slot(u64),
     /// As many bytes from the end of the section.
@@ -58,7 +58,7 @@ pub struct Batch {
     /// The addend of all of them.
     pub addend: i64,
     /// Where in the place.
-    pub spot: Spot,
+    pub spot: ProbeSpot,
     /// Their types.
     pub kinds: Vec<u32>,
 }
@@ -67,41 +67,41 @@ pub struct Batch {
 const CONST_SLOTS: u64 = 128;
 
 /// Types that end a link of some linker, as far as they are known from batches before.
-pub type Guesses = BTreeSet<u32>;
+pub type EndingTypes = BTreeSet<u32>;
 
 /// What a linker did with every type.
 pub type Fates = BTreeMap<u32, RecordFate>;
 
 impl Batch {
     /// The object with the records of `kinds`, which are types of this batch.
-    pub fn object(&self, kinds: &[u32]) -> Object {
+    pub fn object(&self, kinds: &[u32]) -> ProbeObject {
         let Batch { sm, place, symbol, form, addend, spot, .. } = *self;
         // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it does not
         // depend on who shares a link.
         let slots = match spot {
-            Spot::Slot(_) if place.key == "const" => CONST_SLOTS.max(kinds.len() as u64 + 1),
+            ProbeSpot::Slot(_) if place.key == "const" => CONST_SLOTS.max(kinds.len() as u64 + 1),
             _ => kinds.len() as u64 + 1,
         };
         let mut records = Vec::new();
         for (&kind, slot) in kinds.iter().zip(1..) {
             let offset = match spot {
-                Spot::Slot(at) => place.slot(slot) + at,
-                Spot::End(at) => place.slot(slots).wrapping_add_signed(at),
-                Spot::Twice => place.slot(slot),
+                ProbeSpot::Slot(at) => place.slot(slot) + at,
+                ProbeSpot::End(at) => place.slot(slots).wrapping_add_signed(at),
+                ProbeSpot::Twice => place.slot(slot),
             };
             records.push(ProbeRecord { offset, kind, addend });
-            if spot == Spot::Twice {
+            if spot == ProbeSpot::Twice {
                 records.push(ProbeRecord { offset, kind: 2, addend: 0x77 });
             }
         }
-        Object { sm, place, symbol, form, bank: BANK, slots, records }
+        ProbeObject { sm, place, symbol, form, bank: BANK, slots, records }
     }
 
     /// What `linker` does with every record.
     ///
     /// # Errors
     /// When it cannot be started, or its output makes no sense.
-    pub fn fates(&self, linker: &dyn ProbeLinker, guesses: &mut Guesses) -> Result<Fates> {
+    pub fn fates(&self, linker: &dyn ProbeLinker, guesses: &mut EndingTypes) -> Result<Fates> {
         let mut fates = Fates::new();
         let (guessed, others): (Vec<u32>, Vec<u32>) =
             self.kinds.iter().partition(|kind| guesses.contains(kind));
@@ -121,7 +121,7 @@ impl Batch {
     pub fn groups(&self, kinds: &[u32]) -> Vec<Vec<u32>> {
         let alone = |kind: &u32| {
             let keeps_alive = lookup(*kind).is_some_and(|row| row.needs_function());
-            keeps_alive || matches!(self.spot, Spot::End(_))
+            keeps_alive || matches!(self.spot, ProbeSpot::End(_))
         };
         let (single, shared): (Vec<u32>, Vec<u32>) = kinds.iter().partition(|kind| alone(kind));
         let mut groups: Vec<Vec<u32>> = single.into_iter().map(|kind| vec![kind]).collect();
@@ -156,9 +156,9 @@ impl Batch {
 
     fn start_in_slot(&self) -> usize {
         match self.spot {
-            Spot::Slot(at) => at as usize,
-            Spot::End(at) => STRIDE.wrapping_add_signed(at) as usize,
-            Spot::Twice => 0,
+            ProbeSpot::Slot(at) => at as usize,
+            ProbeSpot::End(at) => STRIDE.wrapping_add_signed(at) as usize,
+            ProbeSpot::Twice => 0,
         }
     }
 }
@@ -173,10 +173,10 @@ impl fmt::Display for Batch {
             (AddendForm::Rela, addend) => write!(f, " -{:#x}", addend.unsigned_abs())?,
         }
         match self.spot {
-            Spot::Slot(0) => Ok(()),
-            Spot::Slot(at) => write!(f, " at+{at}"),
-            Spot::End(at) => write!(f, " end{at:+}"),
-            Spot::Twice => f.write_str(" twice"),
+            ProbeSpot::Slot(0) => Ok(()),
+            ProbeSpot::Slot(at) => write!(f, " at+{at}"),
+            ProbeSpot::End(at) => write!(f, " end{at:+}"),
+            ProbeSpot::Twice => f.write_str(" twice"),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! only when the slot's bytes and the records that are left for it are; nothing is said of the rest
 //! of the file.
 
-use super::object::{Object, Pattern, STRIDE, pattern};
+use super::object::{Pattern, ProbeObject, STRIDE, pattern};
 use super::places::OutputBytes;
 use anyhow::{Context, Result, ensure};
 use culd_cubin::elf::sht;
@@ -35,12 +35,12 @@ pub struct Slot {
     before: Pattern,
     bytes: Vec<u8>,
     /// The records left for the slot.
-    kept: Vec<Kept>,
+    kept: Vec<KeptInSlot>,
 }
 
 /// A record of the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
+struct KeptInSlot {
     /// In the slot.
     offset: u64,
     kind: u32,
@@ -51,7 +51,7 @@ struct Kept {
 
 /// The slots of an output.
 pub struct Slots<'a, 'd> {
-    object: &'a Object,
+    object: &'a ProbeObject,
     output: Cubin<'d>,
     /// The section, and where the object's part of it starts.
     section: Option<(SectionIndex, u64)>,
@@ -62,7 +62,7 @@ impl<'a, 'd> Slots<'a, 'd> {
     ///
     /// # Errors
     /// When the output is damaged, or the slot without record is not there.
-    pub fn find(object: &'a Object, output: &'d [u8]) -> Result<Self> {
+    pub fn find(object: &'a ProbeObject, output: &'d [u8]) -> Result<Self> {
         let output = Cubin::parse(output).context("a linker's output")?;
         let section = place(object, &output);
         let slots = Slots { object, output, section };
@@ -100,7 +100,7 @@ impl<'a, 'd> Slots<'a, 'd> {
                     }
                 };
                 let addend = (section.sh_type != sht::REL).then_some(record.addend);
-                kept.push(Kept { offset, kind: record.kind, symbol, addend });
+                kept.push(KeptInSlot { offset, kind: record.kind, symbol, addend });
             }
         }
         let before = self.object.pattern();
@@ -123,7 +123,7 @@ impl<'a, 'd> Slots<'a, 'd> {
     }
 }
 
-fn place(object: &Object, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
+fn place(object: &ProbeObject, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
     let place = object.place;
     let mut sections = output.section_indices();
     let mut same_name = || sections.find(|(_, other)| other.name == place.section.as_bytes());
@@ -144,7 +144,7 @@ fn place(object: &Object, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
 impl RecordFate {
     /// A slot with these bytes, and the record (type, symbol, addend) that is left for its start.
     pub fn expected(sm: u32, kind: u32, bytes: &[u8], kept: Option<(u32, &str, i64)>) -> Self {
-        let kept = kept.into_iter().map(|(kind, symbol, addend)| Kept {
+        let kept = kept.into_iter().map(|(kind, symbol, addend)| KeptInSlot {
             offset: 0,
             kind,
             symbol: symbol.to_owned(),
@@ -185,7 +185,7 @@ impl fmt::Display for Slot {
         } else {
             f.write_str(if self.kept.is_empty() { "dropped" } else { "kept" })?;
         }
-        for Kept { offset, kind, symbol, addend } in &self.kept {
+        for KeptInSlot { offset, kind, symbol, addend } in &self.kept {
             match plain {
                 _ if *kind == self.kind => {}
                 Some(plain) if plain.0 == *kind => f.write_str(" rewritten")?,

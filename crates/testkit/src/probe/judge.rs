@@ -3,14 +3,14 @@
 //! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells
 //! that are not equal, and a digest of the outputs. Guaranteed: messages count as well as outputs.
 
-use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker};
+use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker};
 use super::record::{self, Digest};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// A cell that the linkers treat differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unequal {
+pub struct UnequalCell {
     /// The type.
     pub kind: u32,
     /// What nvlink does.
@@ -27,14 +27,14 @@ pub fn unequal(
     batch: &Batch,
     expected: &BTreeMap<u32, String>,
     linker: &dyn ProbeLinker,
-    guesses: &mut Guesses,
-) -> Result<Vec<Unequal>> {
+    guesses: &mut EndingTypes,
+) -> Result<Vec<UnequalCell>> {
     let actual = record::texts(&batch.fates(linker, guesses)?);
     let mut unequal = Vec::new();
     for (&kind, nvlink) in expected {
         let culd = actual.get(&kind).cloned().unwrap_or_default();
         if *nvlink != culd {
-            unequal.push(Unequal { kind, nvlink: nvlink.clone(), culd });
+            unequal.push(UnequalCell { kind, nvlink: nvlink.clone(), culd });
         }
     }
     Ok(unequal)

@@ -94,7 +94,7 @@ fn words(stem: &str) -> Vec<&str> {
 
 /// What a program does with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Use {
+pub struct NameUse {
     /// For options and tables.
     pub name: &'static str,
     /// Declares or defines it; `@` is the name, here and below.
@@ -106,8 +106,8 @@ pub struct Use {
 macro_rules! uses {
     ($($name:literal: $declaration:literal, $statement:literal;)*) => {
         /// All uses.
-        pub const USES: &[Use] =
-            &[$(Use { name: $name, declaration: $declaration, statement: $statement },)*];
+        pub const USES: &[NameUse] =
+            &[$(NameUse { name: $name, declaration: $declaration, statement: $statement },)*];
     };
 }
 
@@ -133,7 +133,7 @@ uses! {
 }
 
 /// PTX that uses all of `names` in one way.
-pub fn ptx(arch: &str, how: Use, names: &[&str]) -> String {
+pub fn ptx(arch: &str, how: NameUse, names: &[&str]) -> String {
     let mut text = format!(".version 9.0\n.target {arch}\n.address_size 64\n");
     let filled = |template: &str, name: &str| template.replace('@', name);
     for name in names {

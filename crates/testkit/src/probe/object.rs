@@ -35,7 +35,7 @@ pub struct ProbeRecord {
 
 /// An object with records of one place and one symbol.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct ProbeObject {
     /// Architecture, such as 90.
     pub sm: u32,
     /// Where the records are.
@@ -103,7 +103,7 @@ pub const fn machine_code(kind: u32) -> Option<u32> {
     })
 }
 
-impl Object {
+impl ProbeObject {
     /// The object's text form.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -132,7 +132,7 @@ impl Object {
     ///
     /// # Errors
     /// When a table of this module has a slip.
-    pub fn bytes(&self) -> Result<Vec<u8>, asm::Error> {
+    pub fn bytes(&self) -> Result<Vec<u8>, asm::AsmError> {
         asm::assemble(&self.text())
     }
 
@@ -225,7 +225,7 @@ impl Object {
 ///
 /// # Errors
 /// When a table of this module has a slip.
-pub fn front(sm: u32) -> Result<Vec<u8>, asm::Error> {
+pub fn front(sm: u32) -> Result<Vec<u8>, asm::AsmError> {
     let front = if is_mercury(sm) { FRONT_MERCURY } else { FRONT };
     let text: Vec<String> = lines(front, sm, BANK).collect();
     asm::assemble(&text.join("\n"))

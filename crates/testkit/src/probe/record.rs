@@ -12,7 +12,7 @@
 //! ! 31-35: crash: signal 11
 //! ```
 
-use super::batch::{Batch, Fates, Spot};
+use super::batch::{Batch, Fates, ProbeSpot};
 use super::fate::RecordFate;
 use super::kinds;
 use super::object::AddendForm;
@@ -158,11 +158,11 @@ fn head(sm: u32, line: &str) -> Result<Answers> {
         _ => (AddendForm::Rela, signed(addend).context("the addend")?),
     };
     let spot = match spot {
-        [] => Spot::Slot(0),
-        ["twice"] => Spot::Twice,
+        [] => ProbeSpot::Slot(0),
+        ["twice"] => ProbeSpot::Twice,
         [word] => match (word.strip_prefix("at+"), word.strip_prefix("end")) {
-            (Some(at), _) => Spot::Slot(at.parse()?),
-            (_, Some(at)) => Spot::End(at.parse()?),
+            (Some(at), _) => ProbeSpot::Slot(at.parse()?),
+            (_, Some(at)) => ProbeSpot::End(at.parse()?),
             _ => bail!("'{word}' is no spot"),
         },
         _ => bail!("too long"),

@@ -2,7 +2,7 @@
 //!
 //! In: an architecture. Out: batches. Guaranteed: the same ones in the same order everywhere.
 
-use super::batch::{Batch, Spot};
+use super::batch::{Batch, ProbeSpot};
 use super::object::{AddendForm, is_mercury, machine_code};
 use super::places::{MERCURY_PLACES, PLACES, ProbePlace};
 use super::symbols::{SYMBOLS, SymbolKind};
@@ -116,12 +116,12 @@ pub fn batches(sm: u32) -> Vec<Batch> {
         let usual = |place: &&ProbePlace| whole || USUAL.contains(&place.key);
         for place in PLACES.iter().filter(usual) {
             let kinds = if whole && place.key == "text" { &all } else { &most };
-            add(place, symbol, AddendForm::Rela, ADDEND, Spot::Slot(0), kinds);
+            add(place, symbol, AddendForm::Rela, ADDEND, ProbeSpot::Slot(0), kinds);
         }
     }
     for symbol in few() {
         for place in places(USUAL).filter(|place| whole || place.key == "frame") {
-            add(place, symbol, AddendForm::Rel, 0, Spot::Slot(0), &kinds);
+            add(place, symbol, AddendForm::Rel, 0, ProbeSpot::Slot(0), &kinds);
         }
     }
     if !whole {
@@ -130,12 +130,12 @@ pub fn batches(sm: u32) -> Vec<Batch> {
     for symbol in few() {
         for place in places(&["text", "frame"]) {
             for addend in ADDENDS {
-                add(place, symbol, AddendForm::Rela, addend, Spot::Slot(0), &kinds);
+                add(place, symbol, AddendForm::Rela, addend, ProbeSpot::Slot(0), &kinds);
             }
             for at in [1, 4, 7] {
-                add(place, symbol, AddendForm::Rela, ADDEND, Spot::Slot(at), &kinds);
+                add(place, symbol, AddendForm::Rela, ADDEND, ProbeSpot::Slot(at), &kinds);
             }
-            add(place, symbol, AddendForm::Rela, ADDEND, Spot::Twice, &kinds);
+            add(place, symbol, AddendForm::Rela, ADDEND, ProbeSpot::Twice, &kinds);
         }
     }
     // A type without fields, one of 8, 16, 32 and 64 bits, one that is kept, one that clears.
@@ -143,7 +143,7 @@ pub fn batches(sm: u32) -> Vec<Batch> {
     for symbol in few() {
         for place in places(&["text", "data", "frame"]) {
             for at in [-16, -8, -7, -4, -1, 0, 1, 0x1000, i64::MIN] {
-                add(place, symbol, AddendForm::Rela, ADDEND, Spot::End(at), &kinds);
+                add(place, symbol, AddendForm::Rela, ADDEND, ProbeSpot::End(at), &kinds);
             }
         }
     }
@@ -165,7 +165,7 @@ fn mercury_batches(sm: u32) -> Vec<Batch> {
                 // Against a reference this one is a slot, and its twin an address.
                 kinds.retain(|&kind| kind != 0x10003);
             }
-            let (form, addend, spot) = (AddendForm::Rela, ADDEND, Spot::Slot(0));
+            let (form, addend, spot) = (AddendForm::Rela, ADDEND, ProbeSpot::Slot(0));
             batches.push(Batch { sm, place, symbol, form, addend, spot, kinds });
         }
     }

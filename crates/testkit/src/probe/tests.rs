@@ -1,8 +1,8 @@
 //! Tests of the prober that need no linker, or one that is made up.
 
-use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker, Spot};
+use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker, ProbeSpot};
 use super::known::KnownDifferences;
-use super::object::{AddendForm, Object, front, machine_code};
+use super::object::{AddendForm, ProbeObject, front, machine_code};
 use super::places::{MERCURY_PLACES, PLACES, ProbePlace};
 use super::record::{self, Answers};
 use super::symbols::{SYMBOLS, SymbolKind};
@@ -22,7 +22,7 @@ fn batch(place: &str, symbol: &str, kinds: Vec<u32>) -> Batch {
         symbol,
         form: AddendForm::Rela,
         addend: 0x10,
-        spot: Spot::Slot(0),
+        spot: ProbeSpot::Slot(0),
         kinds,
     }
 }
@@ -126,7 +126,7 @@ impl ProbeLinker for Picky {
 fn records_that_end_the_link_are_found() -> Result<()> {
     let batch = batch("text", "const", (0..30).collect());
     let linker = Picky::at(&[3, 17]);
-    let mut guesses = Guesses::new();
+    let mut guesses = EndingTypes::new();
     let fates = record::texts(&batch.fates(&linker, &mut guesses)?);
     let refused: Vec<u32> =
         fates.iter().filter(|(_, fate)| *fate == "refused: no").map(|(kind, _)| *kind).collect();
@@ -138,7 +138,7 @@ fn records_that_end_the_link_are_found() -> Result<()> {
     batch.fates(&linker, &mut guesses)?;
     assert_eq!(linker.links.get(), 3);
     // Another linker is told apart from it.
-    let unequal = judge::unequal(&batch, &fates, &Picky::at(&[3, 18]), &mut Guesses::new())?;
+    let unequal = judge::unequal(&batch, &fates, &Picky::at(&[3, 18]), &mut EndingTypes::new())?;
     assert_eq!(unequal.iter().map(|cell| cell.kind).collect::<Vec<_>>(), [17, 18]);
     Ok(())
 }
@@ -163,7 +163,7 @@ fn what_is_recorded_reads_back() -> Result<()> {
         answers(batch("text", "const", Vec::new()), &fates, &[31]),
         answers(Batch { addend: -4, ..batch("data", "null", Vec::new()) }, &fates, &[31]),
         answers(
-            Batch { spot: Spot::End(-8), ..batch("text", "const", Vec::new()) },
+            Batch { spot: ProbeSpot::End(-8), ..batch("text", "const", Vec::new()) },
             &[(1, "dropped")],
             &[],
         ),
@@ -220,8 +220,8 @@ fn the_list_of_differences_covers_what_it_says() -> Result<()> {
 
 #[test]
 fn slots_are_at_the_end_of_what_grows() -> Result<()> {
-    let batch = Batch { spot: Spot::End(-4), ..batch("text", "const", vec![2]) };
-    let object: Object = batch.object(&[2]);
+    let batch = Batch { spot: ProbeSpot::End(-4), ..batch("text", "const", vec![2]) };
+    let object: ProbeObject = batch.object(&[2]);
     let bytes = object.bytes()?;
     let cubin = Cubin::parse(&bytes)?;
     let text = cubin.section_by_name(b".text.k").expect("code");

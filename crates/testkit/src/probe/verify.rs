@@ -5,18 +5,18 @@
 //! the row says, so that a bit that arrives elsewhere fails too. Nothing of this is known of fields
 //! that only the driver fills: of those, that the place is as it was and the record stays.
 
-use super::batch::{Batch, BatchAnswer, Guesses, ProbeLinker, Spot};
+use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker, ProbeSpot};
 use super::fate::{RecordFate, Slots};
 use super::object::{AddendForm, BANK, is_mercury, pattern};
 use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use anyhow::{Context, Result};
-use culd_reloc::{CUDA, MERCURY, Observed, RelocDesc, Source, Value};
+use culd_reloc::{CUDA, MERCURY, Observed, RelocDesc, RelocValue, Source};
 use std::collections::BTreeMap;
 
 /// What was seen of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenRow {
     /// The row.
     pub row: &'static RelocDesc,
     /// Values that ended where the row says.
@@ -26,7 +26,7 @@ pub struct Seen {
 }
 
 /// What was seen of every row of a table, by code.
-type SeenRows = BTreeMap<u32, Seen>;
+type SeenRows = BTreeMap<u32, SeenRow>;
 
 /// Bank numbers with one bit each that a section of constants can have.
 const BANKS: [u8; 5] = [1, 2, 4, 8, 16];
@@ -41,8 +41,8 @@ const NO_BANK: u8 = 28;
 ///
 /// # Errors
 /// When the linker cannot be started, or its output makes no sense.
-pub fn rows(sm: u32, linker: &dyn ProbeLinker) -> Result<Vec<Seen>> {
-    let seen = |row: &'static RelocDesc| (row.code.0, Seen { row, right: 0, wrong: Vec::new() });
+pub fn rows(sm: u32, linker: &dyn ProbeLinker) -> Result<Vec<SeenRow>> {
+    let seen = |row: &'static RelocDesc| (row.code.0, SeenRow { row, right: 0, wrong: Vec::new() });
     let mut table: SeenRows = table_of(sm).iter().map(seen).collect();
     walk(sm, linker, &mut table)?;
     if !is_mercury(sm) {
@@ -60,7 +60,7 @@ fn batch(sm: u32, symbol: &str, addend: i64, kinds: Vec<u32>) -> Result<Batch> {
     let place = if is_mercury(sm) { "merc" } else { "text" };
     let place = ProbePlace::named(place).context("the place")?;
     let symbol = SymbolKind::named(symbol).context("the symbol")?;
-    Ok(Batch { sm, place, symbol, form: AddendForm::Rela, addend, spot: Spot::Slot(0), kinds })
+    Ok(Batch { sm, place, symbol, form: AddendForm::Rela, addend, spot: ProbeSpot::Slot(0), kinds })
 }
 
 fn kinds(sm: u32, wanted: impl Fn(&RelocDesc) -> bool) -> Vec<u32> {
@@ -81,7 +81,7 @@ fn note(table: &mut SeenRows, kind: u32, what: &str, expected: &RecordFate, seen
 }
 
 /// The whole slot as a row says.
-fn applied(sm: u32, row: &'static RelocDesc, value: Value) -> Result<RecordFate> {
+fn applied(sm: u32, row: &'static RelocDesc, value: RelocValue) -> Result<RecordFate> {
     let mut bytes = pattern(sm);
     plain(row).apply(&mut bytes, 0, value)?;
     Ok(RecordFate::expected(sm, row.code.0, &bytes, None))
@@ -102,7 +102,7 @@ fn walk(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
         true => ("const", "const", FRONT_CONSTANTS),
         false => ("null", "#0", 0),
     };
-    let mut guesses = Guesses::new();
+    let mut guesses = EndingTypes::new();
     for bit in 0..64 {
         let addend = (1_u64 << bit).wrapping_sub(start) as i64;
         let fates = batch(sm, symbol, addend, kinds.clone())?.fates(linker, &mut guesses)?;
@@ -113,7 +113,7 @@ fn walk(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
                     let record = (plain(row).code.0, name, addend);
                     RecordFate::expected(sm, kind, &pattern(sm), Some(record))
                 }
-                _ => applied(sm, row, Value { address: 1 << bit, bank: NO_BANK })?,
+                _ => applied(sm, row, RelocValue { address: 1 << bit, bank: NO_BANK })?,
             };
             note(table, kind, &format!("bit {bit}"), &expected, &seen);
         }
@@ -140,7 +140,7 @@ fn banks(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> 
         let front = if bank == BANK { FRONT_CONSTANTS } else { 0 };
         for (&kind, slot) in kinds.iter().zip(1..) {
             let row = culd_reloc::lookup(kind).context("a row")?;
-            let expected = applied(sm, row, Value { address: front + 0x10, bank })?;
+            let expected = applied(sm, row, RelocValue { address: front + 0x10, bank })?;
             note(table, kind, &format!("bank {bank}"), &expected, &slots.fate(slot, 0, kind)?);
         }
     }
@@ -149,7 +149,7 @@ fn banks(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> 
 
 /// What only some symbols show: functions, alive and dead, and what is refused.
 fn special(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
-    let mut guesses = Guesses::new();
+    let mut guesses = EndingTypes::new();
     let functions =
         kinds(sm, |row| matches!(row.observed, Observed::FunctionOnly | Observed::SameSection));
     for (kind, fate) in batch(sm, "function", 0x10, functions)?.fates(linker, &mut guesses)? {

@@ -1,10 +1,10 @@
 //! Seeded edits of compiled objects: what no compiler writes, and a linker has to take or refuse
 //! all the same.
 //!
-//! In: an [`Edit`], which is one kind of change and a number, and an [`object::Object`]. Out: the
-//! object changed, and a line that says how. Guaranteed: what a number picks depends on names only
-//! and not on how much else there is, so that the edit stays the same while the program around it
-//! is reduced; edits keep tables whole (the file can always be read), but not always sensible.
+//! In: an [`Edit`], which is one kind of change and a number, and an [`object::EditedObject`]. Out:
+//! the object changed, and a line that says how. Guaranteed: what a number picks depends on names
+//! only and not on how much else there is, so that the edit stays the same while the program around
+//! it is reduced; edits keep tables whole (the file can always be read), but not always sensible.
 
 mod attributes;
 pub mod object;
@@ -15,7 +15,7 @@ mod symbols;
 
 use crate::random::generate::rng::Rng;
 use anyhow::{Context, Result};
-use object::Object;
+use object::EditedObject;
 use std::fmt;
 
 /// One change of one object.
@@ -37,7 +37,7 @@ impl fmt::Display for Edit {
 
 /// What makes a kind of edit: the change, which says what it did, or `None` when there was nothing
 /// to change.
-type EditStep = fn(&mut Object, u64) -> Option<String>;
+type EditStep = fn(&mut EditedObject, u64) -> Option<String>;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident x $weight:literal: $change:path,)*) => {
@@ -134,7 +134,7 @@ impl Edit {
     }
 
     /// Changes `object`; says how, or `None` when there is nothing of that kind to change.
-    pub fn apply(&self, object: &mut Object) -> Option<String> {
+    pub fn apply(&self, object: &mut EditedObject) -> Option<String> {
         self.kind.change()(object, self.pick)
     }
 }
@@ -147,7 +147,7 @@ pub fn edited<'e>(
     bytes: &[u8],
     edits: impl IntoIterator<Item = &'e Edit>,
 ) -> Result<(Vec<u8>, Vec<String>)> {
-    let mut object = Object::parse(bytes).context("a compiled object")?;
+    let mut object = EditedObject::parse(bytes).context("a compiled object")?;
     let done = edits.into_iter().filter_map(|edit| edit.apply(&mut object)).collect();
     Ok((object.write(), done))
 }
@@ -235,7 +235,7 @@ section .nv.global.init nv_global_init flags=write+alloc align=8
                 assert_eq!(one, again, "{edit}");
                 assert_eq!(one == plain, done.is_empty(), "{edit}: {done:?}");
                 changed += done.len();
-                Object::parse(&one).unwrap_or_else(|error| panic!("{edit}: {error}"));
+                EditedObject::parse(&one).unwrap_or_else(|error| panic!("{edit}: {error}"));
             }
             assert!(changed >= 8, "{kind:?} changed {changed} of 64");
         }

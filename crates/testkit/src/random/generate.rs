@@ -1,8 +1,8 @@
 //! Random programs for the differential test.
 //!
-//! In: a seed and, optionally, a family and an architecture. Out: a [`model::Program`] of several
-//! PTX files, and for some families edits of what is compiled of them. Guaranteed: the same seed
-//! gives the same program on every machine, and every program is meant to pass `ptxas -c`; the
+//! In: a seed and, optionally, a family and an architecture. Out: a [`model::GeneratedProgram`] of
+//! several PTX files, and for some families edits of what is compiled of them. Guaranteed: the same
+//! seed gives the same program on every machine, and every program is meant to pass `ptxas -c`; the
 //! caller counts those that do not.
 
 mod body;
@@ -22,16 +22,16 @@ mod unified;
 
 use crate::random::edit::{Edit, EditKind};
 use mix::{FAMILIES, Mix, ProgramFamily};
-use model::{Arch, Program};
+use model::{GeneratedProgram, PtxArch};
 use rng::Rng;
 
 /// What the caller fixes; `None` lets the seed decide.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct GeneratorChoices {
     /// Name of a family.
     pub family: Option<&'static ProgramFamily>,
     /// Architecture of the link.
-    pub arch: Option<Arch>,
+    pub arch: Option<PtxArch>,
     /// Rounds of one edit, all of this kind.
     pub edit: Option<EditKind>,
     /// Only programs for links with any option: nothing edited, and no index file.
@@ -44,7 +44,7 @@ pub fn family(name: &str) -> Option<&'static ProgramFamily> {
 }
 
 /// The program of a seed.
-pub fn generate(seed: u64, wish: Wish) -> Program {
+pub fn generate(seed: u64, wish: GeneratorChoices) -> GeneratedProgram {
     let mut rng = Rng::new(seed);
     let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
     // An edit changes one half of a file with Mercury code, which is damage then
@@ -57,10 +57,11 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
     let weights: Vec<u32> = FAMILIES.iter().map(weight).collect();
     // Drawn even when not needed, so that a wish does not change the rest of the program.
     let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
-    let arch = rng.pick(&Arch::ALL);
+    let arch = rng.pick(&PtxArch::ALL);
     let family = wish.family.unwrap_or(drawn);
     // Only newer architectures have unified functions.
-    let arch = if family.mix.unified_pc > 0 && arch.number() < 90 { Arch("sm_90") } else { arch };
+    let arch =
+        if family.mix.unified_pc > 0 && arch.number() < 90 { PtxArch("sm_90") } else { arch };
     let mut program = build::build(seed, family, wish.arch.unwrap_or(arch), &mut rng);
     for _ in 0..family.mix.mistakes {
         mistakes::add(&mut program, &mut rng);
@@ -76,7 +77,7 @@ pub fn generate(seed: u64, wish: Wish) -> Program {
 }
 
 /// Draws the edits of each round.
-fn edit(program: &mut Program, mix: &Mix, only: Option<EditKind>, rng: &mut Rng) {
+fn edit(program: &mut GeneratedProgram, mix: &Mix, only: Option<EditKind>, rng: &mut Rng) {
     let units: Vec<String> = program.units.iter().map(|unit| unit.name.clone()).collect();
     for _ in 0..mix.rounds {
         let count = if only.is_some() { 1 } else { rng.range(mix.edits.0, mix.edits.1) };
@@ -91,14 +92,20 @@ mod tests {
     #[test]
     fn a_seed_names_one_program() {
         for seed in 0..50 {
-            assert_eq!(generate(seed, Wish::default()), generate(seed, Wish::default()));
+            assert_eq!(
+                generate(seed, GeneratorChoices::default()),
+                generate(seed, GeneratorChoices::default())
+            );
         }
     }
 
     #[test]
     fn every_family_prints() {
         for family in FAMILIES {
-            let program = generate(3, Wish { family: Some(family), ..Wish::default() });
+            let program = generate(
+                3,
+                GeneratorChoices { family: Some(family), ..GeneratorChoices::default() },
+            );
             assert!(program.units.len() >= 2, "{}", family.name);
             for unit in &program.units {
                 let mark = if family.mix.cuda { "__device__" } else { ".address_size 64" };

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
-use culd_abi::layout::{Field, Record, RecordKind, Type, bit_field_range};
+use culd_abi::layout::{Aggregate, AggregateKind, Field, Type, bit_field_range};
 use culd_abi::types::{AddressSize, Fundamental};
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{Edge, edges};
@@ -25,7 +25,7 @@ pub struct Sample {
     /// What it is made from.
     pub seed: u64,
     /// As the ABI crate has it.
-    pub record: Record,
+    pub record: Aggregate,
     /// `struct NAME { ... }`: what stands behind the name.
     pub body: String,
 }
@@ -80,8 +80,8 @@ pub fn sample(seed: u64) -> Sample {
     Sample { seed, record, body }
 }
 
-fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Record, String) {
-    let kind = if rng.chance(25) { RecordKind::Union } else { RecordKind::Struct };
+fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Aggregate, String) {
+    let kind = if rng.chance(25) { AggregateKind::Union } else { AggregateKind::Struct };
     let count = rng.range(1, if depth == 0 { 8 } else { 3 });
     let mut fields = Vec::new();
     let mut text = String::from("{ ");
@@ -98,13 +98,13 @@ fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Record, String) {
     }
     let align = rng.chance(8).then(|| rng.pick(&[1u64, 2, 4, 8, 16, 32, 64, 128]));
     // Less than the natural alignment is an error of the source.
-    let natural = Record { kind, fields, align: None };
+    let natural = Aggregate { kind, fields, align: None };
     let least = natural.layout().map_or(1, |layout| layout.align);
     let align = align.filter(|align| *align >= least);
-    let word = if kind == RecordKind::Union { "union" } else { "struct" };
+    let word = if kind == AggregateKind::Union { "union" } else { "struct" };
     let asked = align.map(|align| format!("alignas({align}) ")).unwrap_or_default();
     let name = if alone { "NAME " } else { "" };
-    (Record { align, ..natural }, format!("{word} {asked}{name}{text}"))
+    (Aggregate { align, ..natural }, format!("{word} {asked}{name}{text}"))
 }
 
 fn field(rng: &mut Rng, number: usize, depth: usize) -> (Field, String) {
@@ -199,7 +199,12 @@ impl Sample {
     ///
     /// # Errors
     /// The file does not have what the source asked for.
-    pub fn measured(&self, number: usize, object: &Measured<'_>, unions: bool) -> Result<String> {
+    pub fn measured(
+        &self,
+        number: usize,
+        object: &MeasuredObject<'_>,
+        unions: bool,
+    ) -> Result<String> {
         let words = object.words(&format!("m{number}"))?;
         let mut words = words.into_iter();
         let mut next = || words.next().context("too few numbers");
@@ -227,7 +232,7 @@ impl Sample {
 }
 
 /// True when there is a union in a record, at any depth.
-fn holds_union(record: &Record) -> bool {
+fn holds_union(record: &Aggregate) -> bool {
     let inner = |ty: &Type| {
         let mut ty = ty;
         while let Type::Array(element, _) = ty {
@@ -235,7 +240,7 @@ fn holds_union(record: &Record) -> bool {
         }
         matches!(ty, Type::Record(record) if holds_union(record))
     };
-    record.kind == RecordKind::Union || record.fields.iter().any(|field| inner(&field.ty))
+    record.kind == AggregateKind::Union || record.fields.iter().any(|field| inner(&field.ty))
 }
 
 /// True when a bit-field holds its greatest value without its highest bit.
@@ -297,11 +302,11 @@ fn ones(ty: Fundamental, bits: u32) -> String {
 }
 
 /// An object file with a measurement.
-pub struct Measured<'o> {
+pub struct MeasuredObject<'o> {
     symbols: HashMap<String, &'o [u8]>,
 }
 
-impl<'o> Measured<'o> {
+impl<'o> MeasuredObject<'o> {
     /// Reads an object file of any compiler.
     ///
     /// # Errors
@@ -318,7 +323,7 @@ impl<'o> Measured<'o> {
                 symbols.insert(name.to_owned(), bytes);
             }
         }
-        Ok(Measured { symbols })
+        Ok(MeasuredObject { symbols })
     }
 
     fn bytes(&self, name: &str) -> Result<&'o [u8]> {

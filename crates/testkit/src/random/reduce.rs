@@ -5,13 +5,13 @@
 //! step of the list below does.
 
 use crate::random::generate::model::{
-    Debug, Function, Index, Init, Item, Linkage, ModelSymbolKind, Program, Signature, Stmt,
-    SymbolId, Type, Unit,
+    DebugLevel, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
+    GeneratedSymbolId, GeneratedType, Index, Init, ModelSymbolKind, Signature, Stmt, Unit,
 };
 use std::collections::BTreeSet;
 
 /// A step: the n-th simplification of its kind, `None` when there are fewer.
-type Simplification = fn(&Program, usize) -> Option<Program>;
+type Simplification = fn(&GeneratedProgram, usize) -> Option<GeneratedProgram>;
 
 /// Coarse steps first: they make the later ones cheap.
 const STEPS: &[Simplification] = &[
@@ -37,9 +37,9 @@ const STEPS: &[Simplification] = &[
 /// # Errors
 /// The first error of `test`.
 pub fn reduce<E>(
-    program: &Program,
-    mut test: impl FnMut(&Program) -> Result<bool, E>,
-) -> Result<Program, E> {
+    program: &GeneratedProgram,
+    mut test: impl FnMut(&GeneratedProgram) -> Result<bool, E>,
+) -> Result<GeneratedProgram, E> {
     let mut best = program.clone();
     loop {
         let before = best.clone();
@@ -60,13 +60,13 @@ pub fn reduce<E>(
     }
 }
 
-fn drop_round(program: &Program, n: usize) -> Option<Program> {
+fn drop_round(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     (n < program.rounds.len() && program.rounds.len() > 1).then(|| program.rounds.remove(n))?;
     Some(program)
 }
 
-fn drop_edit(program: &Program, n: usize) -> Option<Program> {
+fn drop_edit(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let mut left = n;
     for round in &mut program.rounds {
@@ -79,7 +79,7 @@ fn drop_edit(program: &Program, n: usize) -> Option<Program> {
     None
 }
 
-fn drop_unit(program: &Program, n: usize) -> Option<Program> {
+fn drop_unit(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     if n >= program.units.len() || program.units.len() == 1 {
         return None;
     }
@@ -90,22 +90,22 @@ fn drop_unit(program: &Program, n: usize) -> Option<Program> {
     }
     // What only that unit defined is not referred to any more either: an undefined reference would
     // be another story.
-    let left: BTreeSet<SymbolId> =
-        program.units.iter().flat_map(|unit| &unit.items).map(Item::symbol).collect();
-    for id in dropped.items.iter().map(Item::symbol).filter(|id| !left.contains(id)) {
+    let left: BTreeSet<GeneratedSymbolId> =
+        program.units.iter().flat_map(|unit| &unit.items).map(GeneratedItem::symbol).collect();
+    for id in dropped.items.iter().map(GeneratedItem::symbol).filter(|id| !left.contains(id)) {
         forget(&mut program, id);
     }
     Some(program)
 }
 
-fn drop_link_option(program: &Program, n: usize) -> Option<Program> {
+fn drop_link_option(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     (n < program.link_options.len()).then(|| program.link_options.remove(n))?;
     Some(program)
 }
 
 /// No index file, no unified symbols at all, or a plainer file.
-fn simplify_index(program: &Program, n: usize) -> Option<Program> {
+fn simplify_index(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let symbols = program.symbols.len();
     match n {
@@ -120,8 +120,8 @@ fn simplify_index(program: &Program, n: usize) -> Option<Program> {
 }
 
 /// Removes a symbol with all its definitions and uses.
-fn drop_symbol(program: &Program, n: usize) -> Option<Program> {
-    let used: BTreeSet<SymbolId> = program
+fn drop_symbol(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
+    let used: BTreeSet<GeneratedSymbolId> = program
         .units
         .iter()
         .flat_map(|unit| &unit.items)
@@ -137,25 +137,26 @@ fn drop_symbol(program: &Program, n: usize) -> Option<Program> {
 }
 
 /// Removes all uses of a symbol.
-fn forget(program: &mut Program, id: SymbolId) {
+fn forget(program: &mut GeneratedProgram, id: GeneratedSymbolId) {
     for unit in &mut program.units {
         unit.beliefs.retain(|(symbol, _)| *symbol != id);
-        unit.items.retain(|item| !matches!(item, Item::Alias { target, .. } if *target == id));
+        unit.items
+            .retain(|item| !matches!(item, GeneratedItem::Alias { target, .. } if *target == id));
         for item in &mut unit.items {
             match item {
-                Item::Variable(variable) => variable.init.iter_mut().for_each(|init| {
+                GeneratedItem::Variable(variable) => variable.init.iter_mut().for_each(|init| {
                     if matches!(init, Init::Address { symbol, .. } if *symbol == id) {
                         *init = Init::Value(0);
                     }
                 }),
-                Item::Function(function) => forget_in(&mut function.body, id),
-                Item::Alias { .. } => {}
+                GeneratedItem::Function(function) => forget_in(&mut function.body, id),
+                GeneratedItem::Alias { .. } => {}
             }
         }
     }
 }
 
-fn forget_in(body: &mut Vec<Stmt>, id: SymbolId) {
+fn forget_in(body: &mut Vec<Stmt>, id: GeneratedSymbolId) {
     body.retain_mut(|stmt| {
         if let Stmt::Loop(inner) | Stmt::If(inner) = stmt {
             forget_in(inner, id);
@@ -168,14 +169,14 @@ fn forget_in(body: &mut Vec<Stmt>, id: SymbolId) {
 }
 
 /// Removes one definition and leaves the uses, which other definitions may serve.
-fn drop_item(program: &Program, n: usize) -> Option<Program> {
+fn drop_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let (unit, item) = nth_item(&program, n)?;
     program.units[unit].items.remove(item);
     Some(program)
 }
 
-fn nth_item(program: &Program, n: usize) -> Option<(usize, usize)> {
+fn nth_item(program: &GeneratedProgram, n: usize) -> Option<(usize, usize)> {
     let places = program
         .units
         .iter()
@@ -185,7 +186,7 @@ fn nth_item(program: &Program, n: usize) -> Option<(usize, usize)> {
 }
 
 /// Removes one part of a file of CUDA C++.
-fn drop_part(program: &Program, n: usize) -> Option<Program> {
+fn drop_part(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let mut left = n;
     for cuda in program.units.iter_mut().filter_map(|unit| unit.cuda.as_mut()) {
@@ -201,15 +202,15 @@ fn drop_part(program: &Program, n: usize) -> Option<Program> {
 /// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit`
 /// returns what replaces it.
 fn edit_statement(
-    program: &Program,
+    program: &GeneratedProgram,
     n: usize,
     edit: impl Fn(&Stmt) -> Vec<Stmt>,
-) -> Option<Program> {
+) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let mut left = n;
     for unit in &mut program.units {
         for item in &mut unit.items {
-            if let Item::Function(function) = item
+            if let GeneratedItem::Function(function) = item
                 && edit_in(&mut function.body, &mut left, &edit)
             {
                 return Some(program);
@@ -236,18 +237,18 @@ fn edit_in(body: &mut Vec<Stmt>, left: &mut usize, edit: &impl Fn(&Stmt) -> Vec<
     false
 }
 
-fn drop_statement(program: &Program, n: usize) -> Option<Program> {
+fn drop_statement(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     edit_statement(program, n, |_| Vec::new())
 }
 
-fn unwrap_statement(program: &Program, n: usize) -> Option<Program> {
+fn unwrap_statement(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     edit_statement(program, n, |stmt| match stmt {
         Stmt::Loop(body) | Stmt::If(body) => body.clone(),
         other => vec![other.clone()],
     })
 }
 
-fn simplify_statement(program: &Program, n: usize) -> Option<Program> {
+fn simplify_statement(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     edit_statement(program, n, |stmt| {
         vec![match stmt.clone() {
             Stmt::Arith(_) => Stmt::Arith(1),
@@ -272,14 +273,14 @@ fn simplify_statement(program: &Program, n: usize) -> Option<Program> {
     })
 }
 
-fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
+fn simplify_unit(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     const KINDS: usize = 6;
     let mut changed = program.clone();
     let link_arch = program.link_arch;
     let unit: &mut Unit = changed.units.get_mut(n / KINDS)?;
     match n % KINDS {
         0 => unit.options.clear(),
-        1 => unit.debug = Debug::Off,
+        1 => unit.debug = DebugLevel::Off,
         2 => unit.target = unit.arch,
         3 => (unit.arch, unit.target) = (link_arch, link_arch),
         4 => unit.ptx_version = unit.target.ptx_version(),
@@ -290,42 +291,46 @@ fn simplify_unit(program: &Program, n: usize) -> Option<Program> {
     Some(changed)
 }
 
-fn simplify_item(program: &Program, n: usize) -> Option<Program> {
+fn simplify_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     const KINDS: usize = 4;
     let mut changed = program.clone();
     let (unit, item) = nth_item(program, n / KINDS)?;
     match (&mut changed.units[unit].items[item], n % KINDS) {
-        (Item::Variable(variable), 0) => variable.init.clear(),
-        (Item::Variable(variable), 1) => {
+        (GeneratedItem::Variable(variable), 0) => variable.init.clear(),
+        (GeneratedItem::Variable(variable), 1) => {
             variable.init.pop();
         }
-        (Item::Variable(variable), 2) if variable.linkage == Linkage::Weak => {
-            variable.linkage = Linkage::Visible;
+        (GeneratedItem::Variable(variable), 2) if variable.linkage == GeneratedLinkage::Weak => {
+            variable.linkage = GeneratedLinkage::Visible;
         }
-        (Item::Variable(variable), 3) => {
+        (GeneratedItem::Variable(variable), 3) => {
             for init in &mut variable.init {
                 if let Init::Address { addend, generic, .. } = init {
                     (*addend, *generic) = (0, false);
                 }
             }
         }
-        (Item::Function(Function { directives, .. }), 0) => directives.clear(),
-        (Item::Function(function), 2) if function.linkage == Linkage::Weak => {
-            function.linkage = Linkage::Visible;
+        (GeneratedItem::Function(GeneratedFunction { directives, .. }), 0) => directives.clear(),
+        (GeneratedItem::Function(function), 2) if function.linkage == GeneratedLinkage::Weak => {
+            function.linkage = GeneratedLinkage::Visible;
         }
-        (Item::Alias { weak, .. }, 0) => *weak = false,
+        (GeneratedItem::Alias { weak, .. }, 0) => *weak = false,
         _ => {}
     }
     Some(changed)
 }
 
 /// Plain signatures and small variables, everywhere at once.
-fn simplify_symbol(program: &Program, n: usize) -> Option<Program> {
+fn simplify_symbol(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     const KINDS: usize = 2;
     let mut changed = program.clone();
-    let id = SymbolId((n / KINDS) as u32);
+    let id = GeneratedSymbolId((n / KINDS) as u32);
     let symbol = changed.symbols.get_mut(id.0 as usize)?;
-    let plain = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
+    let plain = Signature {
+        params: vec![GeneratedType::B32],
+        result: Some(GeneratedType::B32),
+        noreturn: false,
+    };
     match (&mut symbol.kind, n % KINDS) {
         (ModelSymbolKind::Function(signature), 0) => *signature = plain,
         (ModelSymbolKind::Entry(params), 0) => params.clear(),
@@ -335,7 +340,7 @@ fn simplify_symbol(program: &Program, n: usize) -> Option<Program> {
     }
     let kind = symbol.kind.clone();
     for item in changed.units.iter_mut().flat_map(|unit| &mut unit.items) {
-        if let Item::Variable(variable) = item
+        if let GeneratedItem::Variable(variable) = item
             && variable.symbol == id
             && variable.kind == program.symbol(id).kind
         {
@@ -348,18 +353,21 @@ fn simplify_symbol(program: &Program, n: usize) -> Option<Program> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::generate::{Wish, family, generate};
+    use crate::random::generate::{GeneratorChoices, family, generate};
     use std::convert::Infallible;
 
     /// Seeds of the mixed family, each reduced to what one kind of statement needs.
     #[test]
     fn keeps_only_what_the_test_needs() {
         for seed in 0..40 {
-            let program = generate(seed, Wish { family: family("mixed"), ..Wish::default() });
-            let test = |program: &Program| {
+            let program = generate(
+                seed,
+                GeneratorChoices { family: family("mixed"), ..GeneratorChoices::default() },
+            );
+            let test = |program: &GeneratedProgram| {
                 let mut bodies = program.units.iter().flat_map(|unit| &unit.items).filter_map(
                     |item| match item {
-                        Item::Function(function) => Some(&function.body),
+                        GeneratedItem::Function(function) => Some(&function.body),
                         _ => None,
                     },
                 );
@@ -379,7 +387,7 @@ mod tests {
 
     #[test]
     fn leaves_a_program_alone_when_nothing_smaller_passes() {
-        let program = generate(5, Wish::default());
+        let program = generate(5, GeneratorChoices::default());
         let Ok(same) = reduce(&program, |_| Ok::<_, Infallible>(false));
         assert_eq!(same, program);
     }

@@ -12,7 +12,7 @@ const MOST_SECTIONS: usize = 0xff00;
 
 /// A function, and the section that it is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct FunctionPlace {
     /// Mangled name.
     pub function: String,
     /// Name of the section; `None` where there is no such section.
@@ -24,7 +24,7 @@ pub struct Placed {
 ///
 /// # Errors
 /// goblin cannot read it, or a name is missing.
-pub fn functions(image: &[u8]) -> Result<Vec<Placed>> {
+pub fn functions(image: &[u8]) -> Result<Vec<FunctionPlace>> {
     let elf = Elf::parse(image).context("goblin")?;
     let high = elf.section_headers.iter().find(|header| header.sh_type == SHT_SYMTAB_SHNDX);
     let high = high.and_then(|header| image.get(header.file_range()?));
@@ -41,7 +41,7 @@ pub fn functions(image: &[u8]) -> Result<Vec<Placed>> {
         let function = elf.strtab.get_at(symbol.st_name);
         let function = function.with_context(|| format!("symbol {number} has no name"))?;
         let section = section_of(number, symbol.st_shndx);
-        Ok(Placed { function: function.to_owned(), section })
+        Ok(FunctionPlace { function: function.to_owned(), section })
     });
     placed.collect()
 }

@@ -4,7 +4,7 @@
 //! names, and clones of it. Guaranteed: names are 8 bytes before and after the exchange, in every
 //! section they occur in.
 
-use super::{CallPattern, Debug, ScaleCase};
+use super::{CallPattern, ScaleCase, ScaleDebug};
 use crate::reference::oracle::{Oracle, process};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -61,14 +61,14 @@ impl Template {
             Role::Middle => "middle",
             Role::Leaf => "leaf",
         };
-        let full = case.debug == Debug::Full;
+        let full = case.debug == ScaleDebug::Full;
         let source = dir.join(format!("{stem}.{}", if full { "cu" } else { "ptx" }));
         let cubin = dir.join(format!("{stem}.template"));
         let writer = SourceWriter { case, role, out: String::new() };
         fs::write(&source, if full { writer.cuda() } else { writer.ptx(arch) })?;
         let mut command = oracle.command(if full { "nvcc" } else { "ptxas" });
         command.args(if full { &["-rdc=true", "-cubin", "-G"][..] } else { &["-c"] });
-        if case.debug == Debug::Lines {
+        if case.debug == ScaleDebug::Lines {
             command.arg("-lineinfo");
         }
         command.current_dir(dir).arg(format!("-arch={arch}")).arg(&source).arg("-o").arg(&cubin);
@@ -204,7 +204,7 @@ impl SourceWriter<'_> {
             let init = if g % 2 == 1 { format!(" = {{{}}}", g + 1) } else { String::new() };
             line!(self.out, ".visible .global .align 4 .u32 {}[{WORDS}]{init};", global(OWN, g));
         }
-        if self.case.debug == Debug::Lines {
+        if self.case.debug == ScaleDebug::Lines {
             line!(self.out, ".file 1 \"/src/{OWN}/{OWN}.cu\"");
         }
         for j in functions.clone() {
@@ -238,7 +238,7 @@ impl SourceWriter<'_> {
     }
 
     fn location(&mut self, source_line: &mut u32) {
-        if self.case.debug == Debug::Lines {
+        if self.case.debug == ScaleDebug::Lines {
             *source_line += 1;
             line!(self.out, " .loc 1 {source_line} 3");
         }

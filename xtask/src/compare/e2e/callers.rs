@@ -4,7 +4,7 @@
 //! In: cubins and objects of `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: the
 //! lines are those that the sources of these programs show; the programs themselves take no part.
 
-use super::{Bench, BuildToolkit, finish, nvcc, same_words, succeed};
+use super::{BuildBench, BuildToolkit, finish, nvcc, same_words, succeed};
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
 use std::fs;
@@ -53,7 +53,7 @@ const LINES: &[(&str, &[&str])] = &[
 ];
 
 /// Links as every caller does and reports.
-pub(super) fn run(bench: &Bench) {
+pub(super) fn run(bench: &BuildBench) {
     let dir = bench.work.join(NAME);
     if let Err(error) = compile(&bench.reference, &dir) {
         bench.check(NAME, Err(error));
@@ -77,7 +77,7 @@ fn compile(toolkit: &BuildToolkit, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn line(bench: &Bench, dir: &Path, caller: &str, words: &[&str]) -> Result<()> {
+fn line(bench: &BuildBench, dir: &Path, caller: &str, words: &[&str]) -> Result<()> {
     let one = |toolkit: &BuildToolkit, side: &str| -> Result<Run> {
         let out = format!("{caller}.{side}");
         let library = toolkit.dir.join("lib64");
@@ -96,7 +96,7 @@ fn line(bench: &Bench, dir: &Path, caller: &str, words: &[&str]) -> Result<()> {
 }
 
 /// XLA reads a version out of `--version` and refuses tools before 11.8.
-fn version(bench: &Bench, dir: &Path) -> Result<()> {
+fn version(bench: &BuildBench, dir: &Path) -> Result<()> {
     let run = succeed(bench.candidate.command("nvlink", dir).arg("--version"))?;
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     let numbers = |word: &str| -> Option<Vec<u32>> {

@@ -4,7 +4,7 @@
 //! the builds differ in the path of nvcc and nothing else.
 
 use super::nvcc::same_programs;
-use super::{Bench, BuildToolkit, succeed};
+use super::{BuildBench, BuildToolkit, succeed};
 use crate::workspace;
 use anyhow::{Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -24,13 +24,13 @@ const PROGRAMS: &[&str] = &["app", "plain"];
 const ARCHS: &[&str] = &["80-real", "90-real"];
 
 /// Builds the project with both toolkits and reports.
-pub(super) fn run(bench: &Bench) {
+pub(super) fn run(bench: &BuildBench) {
     if let Err(error) = compare(bench) {
         bench.check(NAME, Err(error));
     }
 }
 
-fn compare(bench: &Bench) -> Result<()> {
+fn compare(bench: &BuildBench) -> Result<()> {
     let tools = Environment::install(&workspace::target().join("build-tools"), WHEELS)?;
     let [theirs, ours] = ["nvlink", "culd"].map(|side| bench.work.join(NAME).join(side));
     let expected = build(&tools, &bench.reference, &theirs)?;

@@ -6,7 +6,7 @@
 //! the same objects in both.
 
 use super::nvcc::same_programs;
-use super::{Bench, BuildToolkit, finish, same_words, succeed};
+use super::{BuildBench, BuildToolkit, finish, same_words, succeed};
 use crate::workspace;
 use anyhow::{Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -34,7 +34,7 @@ const LINKS: &[(&str, &[&str])] = &[
 const BARE: &[&str] = &["-Xlinker", "--strip-all,--build-id=none"];
 
 /// Builds and reports.
-pub(super) fn run(bench: &Bench) {
+pub(super) fn run(bench: &BuildBench) {
     for (name, library, program) in ARCHS {
         let dir = bench.work.join(NAME).join(name);
         let compiled = compile(bench, &dir, library, program);
@@ -58,13 +58,13 @@ fn targets(archs: &[u32]) -> Vec<String> {
 }
 
 /// Names of one length: the linkers' notes hold them.
-fn sides(bench: &Bench) -> [(&BuildToolkit, &'static str); 2] {
+fn sides(bench: &BuildBench) -> [(&BuildToolkit, &'static str); 2] {
     [(&bench.reference, "nvlink"), (&bench.candidate, "culd--")]
 }
 
 /// Objects, and of each toolkit the device link of the library, alone and in an archive of all; the
 /// same image.
-fn compile(bench: &Bench, dir: &Path, library: &[u32], program: &[u32]) -> Result<()> {
+fn compile(bench: &BuildBench, dir: &Path, library: &[u32], program: &[u32]) -> Result<()> {
     fs::create_dir_all(dir)?;
     for (stems, archs) in [(LIBRARY, library), (PROGRAM, program)] {
         for stem in stems {
@@ -89,7 +89,7 @@ fn compile(bench: &Bench, dir: &Path, library: &[u32], program: &[u32]) -> Resul
 
 /// A program with the library: the bytes, the images in it, and what it says.
 fn link(
-    bench: &Bench,
+    bench: &BuildBench,
     dir: &Path,
     form: &str,
     words: &[&str],
@@ -111,7 +111,7 @@ fn link(
 }
 
 /// libcudadevrt is needed for one of two architectures, and its module is in the program.
-fn runtime(bench: &Bench, archs: [u32; 2], compares: bool) -> Result<()> {
+fn runtime(bench: &BuildBench, archs: [u32; 2], compares: bool) -> Result<()> {
     let dir = bench.work.join(NAME);
     fs::create_dir_all(&dir)?;
     let [first, second] = archs;

@@ -51,7 +51,7 @@ struct BuildToolkit {
 }
 
 /// What the builds work with.
-struct Bench {
+struct BuildBench {
     reference: BuildToolkit,
     candidate: BuildToolkit,
     /// The linker under test, unless it is the oracle, and the oracle's toolkit.
@@ -75,7 +75,7 @@ impl BuildToolkit {
     }
 }
 
-impl Bench {
+impl BuildBench {
     /// Counts and tells what came of one comparison.
     fn check(&self, name: &str, result: Result<()>) {
         let problem = result.err().map(|error| format!("{error:#}"));
@@ -151,7 +151,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
         }
         (reference, candidate)
     };
-    let bench = Bench { reference, candidate, culd, pack, work, report: Mutex::default() };
+    let bench = BuildBench { reference, candidate, culd, pack, work, report: Mutex::default() };
     execute(&bench, &wanted)?;
     let checks = *lock(&bench.report);
     Ok(checks.end())
@@ -167,7 +167,7 @@ fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<BuildToolk
 }
 
 /// Builds what is wanted, CMake beside nvcc.
-fn execute(bench: &Bench, wanted: &[String]) -> Result<()> {
+fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
     let is_wanted =
         |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word));
     let variants: Vec<_> =

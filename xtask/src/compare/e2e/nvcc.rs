@@ -4,7 +4,7 @@
 //! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are
 //! made once, because no device linker has a part in that, and used by both links.
 
-use super::{Bench, BuildToolkit, finish, same_words, succeed};
+use super::{BuildBench, BuildToolkit, finish, same_words, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process::Run;
@@ -64,7 +64,7 @@ const FAILURES: &[(&str, &[&str])] = &[
 ];
 
 /// Builds one variant and reports.
-pub(super) fn run(bench: &Bench, variant: &BuildVariant) {
+pub(super) fn run(bench: &BuildBench, variant: &BuildVariant) {
     let dir = bench.work.join(variant.name);
     if let Err(error) = compile(&bench.reference, variant, &dir) {
         bench.check(variant.name, Err(error));
@@ -105,7 +105,7 @@ fn compile(toolkit: &BuildToolkit, variant: &BuildVariant, dir: &Path) -> Result
 
 /// Runs the same link with both toolkits, each with outputs in a folder of its own.
 fn both(
-    bench: &Bench,
+    bench: &BuildBench,
     variant: &BuildVariant,
     dir: &Path,
     name: &str,
@@ -129,7 +129,7 @@ fn both(
 /// A device link: the object for the host linker, the file with the names to register, and each
 /// cubin.
 fn device_link(
-    bench: &Bench,
+    bench: &BuildBench,
     variant: &BuildVariant,
     dir: &Path,
     name: &str,
@@ -155,7 +155,7 @@ fn device_link(
 
 /// A link that fails: the same status and lines, and no output.
 fn failure(
-    bench: &Bench,
+    bench: &BuildBench,
     variant: &BuildVariant,
     dir: &Path,
     name: &str,
@@ -170,7 +170,7 @@ fn failure(
 }
 
 /// `-dlink -cubin`: the linked cubin itself. It is made for one architecture only.
-fn cubin(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
+fn cubin(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = ["-dlink", "-cubin", "main.o", "rules.o", "-L.", "-lshapes"];
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "cubin", &line)?;
     same_words(&expected, &actual)?;
@@ -181,7 +181,7 @@ fn cubin(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
 }
 
 /// Device link and host link; the program starts and says the same.
-fn program(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
+fn program(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = [BARE, &["main.o", "rules.o", "-L.", "-lshapes"]].concat();
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "program", &line)?;
     ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
@@ -191,7 +191,7 @@ fn program(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
 }
 
 /// Compilation and link in one command.
-fn in_one(bench: &Bench, variant: &BuildVariant, dir: &Path) -> Result<()> {
+fn in_one(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let files: Vec<PathBuf> = PROGRAM.iter().chain(LIBRARY).map(|stem| source(stem)).collect();
     let mut line = BARE.to_vec();
     line.push("-rdc=true");

@@ -4,7 +4,7 @@
 //! In: objects of `testdata/e2e/nvcc` with code for both. Out: comparisons in the report.
 //! Guaranteed: what cuobjdump takes out of the fat binary is what nvlink makes of the same objects.
 
-use super::{Bench, nvcc, succeed};
+use super::{BuildBench, nvcc, succeed};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ const ARCHS: [&str; 2] = ["sm_75", "sm_90"];
 const STEMS: [&str; 4] = ["main", "rules", "scale", "fold"];
 
 /// Packs and reports.
-pub(super) fn run(bench: &Bench, pack: &Path) {
+pub(super) fn run(bench: &BuildBench, pack: &Path) {
     let dir = bench.work.join(NAME);
     bench.check(&format!("{NAME} list"), packed(bench, pack, &dir));
     for arch in ARCHS {
@@ -29,7 +29,7 @@ fn objects() -> impl Iterator<Item = String> {
 }
 
 /// Makes the fat binary; cuobjdump lists one image for each architecture.
-fn packed(bench: &Bench, pack: &Path, dir: &Path) -> Result<()> {
+fn packed(bench: &BuildBench, pack: &Path, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir)?;
     for (stem, object) in STEMS.iter().zip(objects()) {
         let mut nvcc = bench.reference.command("nvcc", dir);
@@ -53,7 +53,7 @@ fn packed(bench: &Bench, pack: &Path, dir: &Path) -> Result<()> {
 }
 
 /// The image for one architecture is nvlink's.
-fn image(bench: &Bench, dir: &Path, arch: &str) -> Result<()> {
+fn image(bench: &BuildBench, dir: &Path, arch: &str) -> Result<()> {
     let mut cuobjdump = bench.reference.command("cuobjdump", dir);
     succeed(cuobjdump.args(["--extract-elf", arch, "program.fatbin"]))?;
     let names = fs::read_dir(dir)?.filter_map(|entry| Some(entry.ok()?.path()));

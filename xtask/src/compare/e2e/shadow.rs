@@ -4,7 +4,7 @@
 //! In: objects that nvcc makes of `testdata/e2e/linked`. Out: checks in the report. Guaranteed:
 //! NVIDIA's nvlink is in PATH, where nvcc finds it when it cannot run the one beside itself.
 
-use super::{Bench, BuildToolkit, finish, succeed};
+use super::{BuildBench, BuildToolkit, finish, succeed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::compare::embedded;
@@ -17,9 +17,9 @@ use std::process::Command;
 pub(super) const NAME: &str = "shadow";
 
 /// Tries and reports; `culd` is the program, `toolkit` what the shadows are made of.
-pub(super) fn run(bench: &Bench, culd: &Path, toolkit: &Path) {
+pub(super) fn run(bench: &BuildBench, culd: &Path, toolkit: &Path) {
     let dir = bench.work.join(NAME);
-    match World::new(bench, dir, culd, toolkit) {
+    match ShadowBuild::new(bench, dir, culd, toolkit) {
         Ok(world) => {
             bench.check(&format!("{NAME} of a culd that is gone"), world.gone());
             bench.check(&format!("{NAME} that has moved"), world.moved());
@@ -29,7 +29,7 @@ pub(super) fn run(bench: &Bench, culd: &Path, toolkit: &Path) {
     }
 }
 
-struct World {
+struct ShadowBuild {
     dir: PathBuf,
     /// A toolkit of links, with a release of its own.
     toolkit: PathBuf,
@@ -37,8 +37,8 @@ struct World {
     usual: PathBuf,
 }
 
-impl World {
-    fn new(bench: &Bench, dir: PathBuf, culd: &Path, toolkit: &Path) -> Result<Self> {
+impl ShadowBuild {
+    fn new(bench: &BuildBench, dir: PathBuf, culd: &Path, toolkit: &Path) -> Result<Self> {
         fs::create_dir_all(&dir)?;
         let own = dir.join("cuda");
         fs::create_dir_all(&own)?;
@@ -46,7 +46,7 @@ impl World {
             let entry = entry?;
             symlink(entry.path(), own.join(entry.file_name()))?;
         }
-        let world = World { toolkit: own, usual: toolkit.join("bin"), dir };
+        let world = ShadowBuild { toolkit: own, usual: toolkit.join("bin"), dir };
         world.release("13.0")?;
         fs::create_dir_all(world.dir.join("target"))?;
         let copy = world.dir.join("target/culd");

@@ -6,7 +6,7 @@
 
 use super::super::lto::sources;
 use super::super::tally::Checks;
-use super::{Bench, CallTranscript, LIMIT, compare_images, first_difference, groups};
+use super::{CallTranscript, JitLinkBench, LIMIT, compare_images, first_difference, groups};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::wheels::Environment;
@@ -100,7 +100,7 @@ const NVRTC_SOURCES: [&str; 10] =
     ["a", "b", "c", "x", "fast", "slow", "parts", "more", "needs", "lost"];
 
 /// Who makes the inputs.
-enum Maker {
+enum InputMaker {
     Nvcc,
     /// The library, in an environment of its own.
     Nvrtc(PathBuf),
@@ -113,7 +113,7 @@ struct LtoRow {
 }
 
 pub(super) fn run(
-    bench: &Bench,
+    bench: &JitLinkBench,
     releases: &str,
     archs: &[String],
     work: &Path,
@@ -122,7 +122,7 @@ pub(super) fn run(
     for release in releases.split(',') {
         let oracle = workspace::oracle_of(release.parse()?)?;
         for arch in archs {
-            for maker in [Maker::Nvcc, Maker::Nvrtc(nvrtc(release)?)] {
+            for maker in [InputMaker::Nvcc, InputMaker::Nvrtc(nvrtc(release)?)] {
                 links(bench, &oracle, release, arch, &maker, work, checks)?;
             }
         }
@@ -132,19 +132,19 @@ pub(super) fn run(
 
 /// The links of one release for one target, of inputs of one maker.
 fn links(
-    bench: &Bench,
+    bench: &JitLinkBench,
     oracle: &Oracle,
     release: &str,
     arch: &str,
-    maker: &Maker,
+    maker: &InputMaker,
     work: &Path,
     checks: &mut Checks,
 ) -> Result<()> {
     let (name, mut rows) = match maker {
-        Maker::Nvcc => ("", rows(release, arch)),
-        Maker::Nvrtc(_) => (" NVRTC", rows(release, arch)),
+        InputMaker::Nvcc => ("", rows(release, arch)),
+        InputMaker::Nvrtc(_) => (" NVRTC", rows(release, arch)),
     };
-    if matches!(maker, Maker::Nvrtc(_)) {
+    if matches!(maker, InputMaker::Nvrtc(_)) {
         rows.retain(LtoRow::is_for_nvrtc);
     }
     let dir = work.join(format!("lto-{release}-sm_{arch}{}", name.trim()));
@@ -214,10 +214,10 @@ fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
 
 /// The calls; makes the inputs.
 fn list(
-    bench: &Bench,
+    bench: &JitLinkBench,
     oracle: &Oracle,
     arch: &str,
-    maker: &Maker,
+    maker: &InputMaker,
     dir: &Path,
     rows: &[LtoRow],
 ) -> Result<String> {
@@ -231,7 +231,7 @@ fn list(
             options.into_iter().filter(|word| !word.starts_with("-lc")).collect();
         writeln!(list, "= {number}\ncreate -arch=sm_@ {}", options.join(" "))?;
         for name in inputs {
-            if let Maker::Nvrtc(library) = maker {
+            if let InputMaker::Nvrtc(library) = maker {
                 compile(bench, library, arch, dir, name)?;
             } else if name == "newer.ltoir" {
                 if !dir.join(name).exists() {
@@ -255,7 +255,7 @@ fn list(
 }
 
 /// Has NVRTC make the file called `name` in `dir`.
-fn compile(bench: &Bench, library: &Path, arch: &str, dir: &Path, name: &str) -> Result<()> {
+fn compile(bench: &JitLinkBench, library: &Path, arch: &str, dir: &Path, name: &str) -> Result<()> {
     if dir.join(name).exists() {
         return Ok(());
     }
@@ -272,7 +272,7 @@ fn compile(bench: &Bench, library: &Path, arch: &str, dir: &Path, name: &str) ->
 
 /// Runs the calls against NVIDIA's library, or `own`.
 fn transcript(
-    bench: &Bench,
+    bench: &JitLinkBench,
     oracle: &Oracle,
     arch: &str,
     dir: &Path,

@@ -14,7 +14,7 @@ use super::setup::{Common, Setup};
 use super::tally::Checks;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
-use culd_testkit::random::generate::model::Arch;
+use culd_testkit::random::generate::model::PtxArch;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::wheels::Environment;
@@ -75,7 +75,7 @@ enum Caller {
     Python,
 }
 
-struct Bench {
+struct JitLinkBench {
     original: PathBuf,
     under_test: PathBuf,
     /// The compiled calls.c.
@@ -109,7 +109,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     for (what, key) in groups.chain(listed.option.iter().map(|one| (&one.name, &one.key))) {
         ensure!(page.contains(&format!("**{key}**")), "{what}: docs/JITLINK.md has no {key}");
     }
-    let bench = Bench {
+    let bench = JitLinkBench {
         original: oracle.toolkit_library("libnvJitLink.so.13"),
         under_test: fs::canonicalize(library)?,
         program: work.join("calls"),
@@ -120,7 +120,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             .program("python3"),
     };
     bench.compile()?;
-    let number = |arch: &Arch| arch.0.trim_start_matches("sm_").to_owned();
+    let number = |arch: &PtxArch| arch.0.trim_start_matches("sm_").to_owned();
     let archs: Vec<String> = setup.archs.iter().map(number).collect();
     let mut checks = Checks::default();
     if let Some(releases) = releases {
@@ -151,7 +151,7 @@ type CallTranscript = BTreeMap<String, String>;
 /// Links of each library that are timed.
 const ROUNDS: &str = "1000";
 
-impl Bench {
+impl JitLinkBench {
     /// Times of a program of three small objects.
     fn time(&self, dir: &Path, arch: &str) -> Result<String> {
         let mut timer = Command::new(&self.timer);

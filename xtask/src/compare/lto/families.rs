@@ -3,8 +3,10 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named by what is
 //! left to be equal.
 
-use super::listed::Listed;
-use Listed::{Demanded, Folder, Library, Lost, Names, Order, Shared, Variables, Within, Words};
+use super::listed::ListedDifference;
+use ListedDifference::{
+    Demanded, Folder, Library, Lost, Names, Order, Shared, Variables, Within, Words,
+};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -13,7 +15,7 @@ pub(super) struct LtoFamily {
 }
 
 /// Words of a link and what may differ; `\t` separates words that have blanks.
-pub(super) type LinkRow = (&'static str, &'static [Listed]);
+pub(super) type LinkRow = (&'static str, &'static [ListedDifference]);
 
 /// All of them.
 pub(super) const FAMILIES: &[LtoFamily] = &[

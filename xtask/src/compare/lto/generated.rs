@@ -1,21 +1,27 @@
 //! Generated programs of CUDA C++: all of it LTO-IR, and with one file of it compiled without.
 
-use super::listed::Listed;
-use super::{Bench, sources};
+use super::listed::ListedDifference;
+use super::{LtoBench, sources};
 use anyhow::{Context, Result};
-use culd_testkit::random::generate::model::Arch;
-use culd_testkit::random::generate::{Wish, family, generate, ptx};
+use culd_testkit::random::generate::model::PtxArch;
+use culd_testkit::random::generate::{GeneratorChoices, family, generate, ptx};
 use std::fs;
 use std::ops::Range;
 
 /// What may differ where a file is no LTO-IR.
-const MIXED: &[Listed] = &[Listed::Order, Listed::Variables, Listed::Shared];
+const MIXED: &[ListedDifference] =
+    &[ListedDifference::Order, ListedDifference::Variables, ListedDifference::Shared];
 
-pub(super) fn run(bench: &mut Bench, seeds: Range<u64>) -> Result<()> {
-    let arch = Arch::parse(&bench.arch).context("an architecture")?;
+pub(super) fn run(bench: &mut LtoBench, seeds: Range<u64>) -> Result<()> {
+    let arch = PtxArch::parse(&bench.arch).context("an architecture")?;
     let family = family("cplusplus").context("a family of programs")?;
     for seed in seeds {
-        let wish = Wish { family: Some(family), arch: Some(arch), plain: true, ..Wish::default() };
+        let wish = GeneratorChoices {
+            family: Some(family),
+            arch: Some(arch),
+            plain: true,
+            ..GeneratorChoices::default()
+        };
         let program = generate(seed, wish);
         let mut compiled = true;
         for unit in &program.units {

@@ -1,6 +1,6 @@
 //! Which LTO-IR of a fat binary is linked: every image beside every other, for every target.
 
-use super::{Bench, sources};
+use super::{LtoBench, sources};
 use anyhow::Result;
 use std::fs;
 
@@ -37,7 +37,7 @@ const TARGETS: [&str; 10] = [
 ];
 
 /// Links each set for each target; the bench's own target does not matter.
-pub(super) fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     let own = bench.arch.clone();
     fs::write(bench.folder.join("image.cu"), "__global__ void ki(int *p) { *p = 11; }\n")?;
     for set in SETS {

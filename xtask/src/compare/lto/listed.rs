@@ -5,7 +5,7 @@
 //! and only where the rest is equal: the program, whatever the order of its parts, or the image of
 //! another link by nvlink.
 
-use super::{Bench, LtoLink, both_messages, sources, steps};
+use super::{LtoBench, LtoLink, both_messages, sources, steps};
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::reference::compare::code::functions;
@@ -17,7 +17,7 @@ use std::fs;
 
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Listed {
+pub(super) enum ListedDifference {
     /// Functions stand in another order, because the LTO-IR is one piece: 13.2 and later.
     Order,
     /// Variables stand in another order: 13.0 and 13.1, sm_100 and later.
@@ -42,11 +42,11 @@ pub(super) enum Listed {
     PtxFiles,
 }
 
-use Listed::{
+use ListedDifference::{
     Demanded, Folder, Library, Lost, Names, Order, PtxFiles, Shared, Variables, Within, Words,
 };
 
-impl Listed {
+impl ListedDifference {
     /// The name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -71,8 +71,8 @@ impl Listed {
 }
 
 /// A link that differs.
-pub(super) struct Differing<'d> {
-    pub(super) bench: &'d Bench,
+pub(super) struct DifferingLink<'d> {
+    pub(super) bench: &'d LtoBench,
     /// Words of both linkers in front of those of the row.
     pub(super) fixed: &'d [String],
     /// Those of the row.
@@ -81,18 +81,19 @@ pub(super) struct Differing<'d> {
     pub(super) ours: &'d LtoLink,
 }
 
-impl Differing<'_> {
+impl DifferingLink<'_> {
     /// The entries of `listed` that account for the difference, as the table names them.
-    pub(super) fn accounted(&self, listed: &[Listed]) -> Result<Option<String>> {
+    pub(super) fn accounted(&self, listed: &[ListedDifference]) -> Result<Option<String>> {
         // Files of PTX are in many rows.
         let listed = listed.iter().copied().chain([PtxFiles]);
-        let may: Vec<Listed> = listed.filter(|one| self.may(*one)).collect();
+        let may: Vec<ListedDifference> = listed.filter(|one| self.may(*one)).collect();
         for &one in may.iter().filter(|one| !one.is_about_layout()) {
             if self.is(one, &may)? {
                 return Ok(Some(one.name().to_owned()));
             }
         }
-        let layout: Vec<Listed> = may.into_iter().filter(|one| one.is_about_layout()).collect();
+        let layout: Vec<ListedDifference> =
+            may.into_iter().filter(|one| one.is_about_layout()).collect();
         let same_words = self.says_the_same(self.theirs);
         if layout.is_empty()
             || !same_words
@@ -105,7 +106,7 @@ impl Differing<'_> {
     }
 
     /// Whether the entry is about this release and target, and such a link.
-    fn may(&self, listed: Listed) -> bool {
+    fn may(&self, listed: ListedDifference) -> bool {
         let minor: u32 =
             self.bench.release().rsplit('.').next().unwrap_or("0").parse().unwrap_or(0);
         let digits: String = self.bench.arch.chars().filter(char::is_ascii_digit).collect();
@@ -120,7 +121,7 @@ impl Differing<'_> {
         }
     }
 
-    fn is(&self, listed: Listed, all: &[Listed]) -> Result<bool> {
+    fn is(&self, listed: ListedDifference, all: &[ListedDifference]) -> Result<bool> {
         let linked = self.ours.run.status == Status::Exit(0);
         let both = linked && self.theirs.run.status == Status::Exit(0);
         let nvlink_says = |text: &str| self.theirs.run.stderr_text().contains(text);
@@ -160,7 +161,7 @@ impl Differing<'_> {
 
     /// Whether nvlink makes of the link with `words` what culd has made. What is listed about the
     /// layout in `all` may differ.
-    fn is_link_of(&self, words: &[String], all: &[Listed]) -> Result<bool> {
+    fn is_link_of(&self, words: &[String], all: &[ListedDifference]) -> Result<bool> {
         for word in words {
             sources::make(&self.bench.tools.oracle, &self.bench.arch, &self.bench.folder, word)?;
         }
@@ -169,7 +170,8 @@ impl Differing<'_> {
         if done.run.status != Status::Exit(0) || !self.says_the_same(&done) {
             return Ok(false);
         }
-        let layout: Vec<Listed> = all.iter().copied().filter(|one| one.is_about_layout()).collect();
+        let layout: Vec<ListedDifference> =
+            all.iter().copied().filter(|one| one.is_about_layout()).collect();
         Ok(self.makes_the_same(&done)
             || (!layout.is_empty() && self.is_same_program(&done, words, &layout)?))
     }
@@ -247,7 +249,7 @@ impl Differing<'_> {
         &self,
         theirs: &LtoLink,
         words: &[String],
-        layout: &[Listed],
+        layout: &[ListedDifference],
     ) -> Result<bool> {
         let bench = self.bench;
         if [theirs, self.ours].iter().any(|done| done.run.status != Status::Exit(0)) {

@@ -24,7 +24,7 @@ use culd_testkit::reference::compare::code::{CodeSize, functions};
 use culd_testkit::reference::compare::trial::{Tools, without_stale_barriers};
 use culd_testkit::reference::oracle::process::{self, Run};
 use families::FAMILIES;
-use listed::{Differing, Listed};
+use listed::{DifferingLink, ListedDifference};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ const OWN: [&str; 2] =
     ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
 
 /// Where and what is compared.
-struct Bench {
+struct LtoBench {
     tools: Tools,
     arch: String,
     /// Of the sources.
@@ -104,7 +104,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
         for arch in &setup.archs {
             let tools = setup.tools_with(workspace::oracle_of(release.parse()?)?)?;
             let folder = tempfile::tempdir()?;
-            let mut bench = Bench {
+            let mut bench = LtoBench {
                 tools,
                 arch: arch.0.to_owned(),
                 folder: folder.path().to_owned(),
@@ -135,7 +135,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-impl Bench {
+impl LtoBench {
     fn release(&self) -> &'static str {
         self.tools.oracle.release().name
     }
@@ -166,7 +166,7 @@ impl Bench {
     }
 
     /// Compares a link of LTO-IR.
-    fn compare(&mut self, kind: &str, words: &[String], listed: &[Listed]) -> Result<()> {
+    fn compare(&mut self, kind: &str, words: &[String], listed: &[ListedDifference]) -> Result<()> {
         let fixed = self.fixed(true)?;
         self.compare_with(&fixed, kind, words, listed).map(|_| ())
     }
@@ -177,13 +177,13 @@ impl Bench {
         fixed: &[String],
         kind: &str,
         words: &[String],
-        listed: &[Listed],
+        listed: &[ListedDifference],
     ) -> Result<Option<[Vec<u8>; 2]>> {
         let all = [fixed, words].concat();
         let theirs = self.link(self.tools.oracle.command("nvlink"), &all)?;
         let ours = self.link(self.candidate(), &all)?;
         let difference = self.difference(&all, &theirs, &ours);
-        let differing = Differing { bench: self, fixed, words, theirs: &theirs, ours: &ours };
+        let differing = DifferingLink { bench: self, fixed, words, theirs: &theirs, ours: &ours };
         let accounted = match difference {
             Some(_) => differing.accounted(listed)?,
             None => None,

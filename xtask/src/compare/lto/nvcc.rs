@@ -1,7 +1,7 @@
 //! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and
 //! one with nvlink.
 
-use super::{Bench, LtoLink, both_messages, sources};
+use super::{LtoBench, LtoLink, both_messages, sources};
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process;
 use std::fs;
@@ -43,7 +43,7 @@ const LINKS: &[&str] = &["parts.o more.o", "parts.o more.o needss.o", "child.o x
 /// What nvcc makes in the end.
 const KINDS: &[&[&str]] = &[&["-cubin"], &["-fatbin"], &["-ptx"], &["-r", "-cubin"]];
 
-pub(super) fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     let shadows = [shadow(bench, "culd", None)?];
     let nvlink = bench.tools.oracle.tool("nvlink");
     let reference = shadow(bench, "nvlink", Some(&nvlink))?;
@@ -99,7 +99,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<()> {
 }
 
 fn difference(
-    bench: &Bench,
+    bench: &LtoBench,
     words: &[String],
     folder: &Path,
     theirs: &LtoLink,
@@ -141,7 +141,7 @@ fn link_with(mut nvcc: Command, folder: &Path) -> Result<LtoLink> {
 }
 
 /// The object called `file` in `folder`, compiled with `options`.
-fn object(bench: &Bench, folder: &Path, file: &str, options: &[&str]) -> Result<()> {
+fn object(bench: &LtoBench, folder: &Path, file: &str, options: &[&str]) -> Result<()> {
     if folder.join(file).exists() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ fn object(bench: &Bench, folder: &Path, file: &str, options: &[&str]) -> Result<
 
 /// A shadow of the toolkit with this linker, or with culd. Its path is as long as that of the
 /// other.
-fn shadow(bench: &Bench, name: &str, linker: Option<&Path>) -> Result<PathBuf> {
+fn shadow(bench: &LtoBench, name: &str, linker: Option<&Path>) -> Result<PathBuf> {
     let dir = bench.folder.join(format!("cuda-{name:->6}"));
     let mut command = Command::new(&bench.tools.candidate);
     command.arg("install-shadow").arg(&dir).arg("--cuda").arg(bench.tools.oracle.toolkit());

@@ -3,14 +3,14 @@
 //! In: rows of two links. Out: both compared; the second has the object of its own linker, and once
 //! more that of the other.
 
-use super::listed::Listed::{self, Order, Variables};
-use super::{Bench, sources};
+use super::listed::ListedDifference::{self, Order, Variables};
+use super::{LtoBench, sources};
 use anyhow::Result;
 
 /// A row: the first link, the second, and what may differ in either. `step.cubin` is the object.
-type Row = (&'static str, &'static str, &'static [Listed]);
+type StepRow = (&'static str, &'static str, &'static [ListedDifference]);
 
-const ROWS: &[Row] = &[
+const ROWS: &[StepRow] = &[
     ("-r a.o b.o -lcudadevrt", "step.cubin cs.o -lcudadevrt", &[]),
     ("-r a.o b.o -lcudadevrt", "step.cubin c.cubin", &[]),
     ("-r a.o b.o -lcudadevrt", "cs.o step.cubin -lcudadevrt", &[]),
@@ -40,7 +40,7 @@ const ROWS: &[Row] = &[
 /// The name of the object.
 pub(super) const OBJECT: &str = "step.cubin";
 
-pub(super) fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     for (first, second, listed) in ROWS {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
         let (first, mut second) = (words(first), words(second));

@@ -4,7 +4,7 @@
 //! all that it starts, which counts on a machine that others use, too. Only links of which both
 //! make the same are timed.
 
-use super::{Bench, sources};
+use super::{LtoBench, sources};
 use crate::bench::measure::{Usage, measure};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -26,7 +26,7 @@ const ROWS: &[(&str, &str)] = &[
     ("two large PTX files, -split-compile 2", "-split-compile 2 wide.ptx wider.ptx"),
 ];
 
-pub(super) fn run(bench: &Bench, rounds: usize) -> Result<()> {
+pub(super) fn run(bench: &LtoBench, rounds: usize) -> Result<()> {
     println!(
         "\n{}, {}, {rounds} rounds: medians in ms, nvlink / culd (ratio)",
         bench.release(),

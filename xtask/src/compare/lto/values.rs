@@ -3,8 +3,8 @@
 //! In: options with a value each. Out: links with every form of it, of LTO-IR alone, beside PTX,
 //! and without any.
 
-use super::listed::Listed;
-use super::{Bench, sources};
+use super::listed::ListedDifference;
+use super::{LtoBench, sources};
 use anyhow::Result;
 
 /// Options and a value; `LIB` and `NVVM` are folders of the toolkit, `ARCH` the target.
@@ -41,9 +41,9 @@ const FORMS: &[&str] = &[
 const PROGRAMS: &[&str] = &["a.o b.o c.o", "a.o b.o c.ptx", "as.o bs.o cs.o"];
 
 /// What is in a row's list: without a library of that name nvlink may miss libcudadevrt.
-const LISTED: &[Listed] = &[Listed::Demanded];
+const LISTED: &[ListedDifference] = &[ListedDifference::Demanded];
 
-pub(super) fn run(bench: &mut Bench) -> Result<()> {
+pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     let toolkit = bench.tools.oracle.toolkit().to_owned();
     let lib = toolkit.join("lib").display().to_string();
     let nvvm = bench.nvvm()?.display().to_string();

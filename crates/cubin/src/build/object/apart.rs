@@ -1,12 +1,13 @@
 //! An object taken apart.
 //!
-//! In: the bytes of an object. Out: an [`Object`] whose parts name each other by references.
+//! In: the bytes of an object. Out: an [`ObjectBuilder`] whose parts name each other by references.
 //! Guaranteed: nothing is left out but padding and strings that nothing names; what cannot be said
 //! by references is an error.
 
 use super::{
-    Attribute, Contents, Edge, Entry, Info, Link, Object, Place, Relocation, Section, SectionRef,
-    Symbol, SymbolRef, Unified, Value, Word,
+    AttributePayload, AttributeWord, DefinitionPlace, Info, ObjectAttribute, ObjectBuilder,
+    ObjectEdge, ObjectRelocation, ObjectSection, ObjectSymbol, SectionContent, SectionLink,
+    SectionRef, SymbolEntries, SymbolRef, Unified,
 };
 use crate::arch::ARCHS;
 use crate::attr::{Record, Records, Shape, format, shape};
@@ -17,7 +18,7 @@ use crate::error::Malformed;
 use crate::raw::FileHeader;
 use crate::{read, unified};
 
-impl Object {
+impl ObjectBuilder {
     /// Takes the object `data` apart. Tables of section indices are made anew like all tables.
     ///
     /// # Errors
@@ -34,8 +35,8 @@ impl Object {
         }
         let arch = ARCHS.iter().find(|arch| arch.sm == cubin.header.sm());
         let arch = arch.ok_or_else(|| Malformed::file(48, "it is for an unknown architecture"))?;
-        let apart = Apart::new(&cubin, u32::from(header.shstrndx));
-        let mut object = Object::new(arch);
+        let apart = ObjectReader::new(&cubin, u32::from(header.shstrndx));
+        let mut object = ObjectBuilder::new(arch);
         object.e_type = e_type;
         object.kind = cubin.header.flags as u8;
         for (index, section) in cubin.section_indices() {
@@ -45,7 +46,7 @@ impl Object {
         }
         for (index, symbol) in cubin.symbol_indices().skip(1) {
             let twin = cubin.mercury_symbols.get(index.0 as usize);
-            object.symbols.push(Symbol {
+            object.symbols.push(SymbolEntries {
                 own: apart.entry(symbol)?,
                 twin: twin.map(|twin| apart.entry(twin)).transpose()?,
             });
@@ -57,13 +58,13 @@ impl Object {
     }
 }
 
-struct Apart<'c, 'd> {
+struct ObjectReader<'c, 'd> {
     cubin: &'c Cubin<'d>,
     /// The reference of each section; `None` for tables that are made anew.
     refs: Vec<Option<SectionRef>>,
 }
 
-impl<'c, 'd> Apart<'c, 'd> {
+impl<'c, 'd> ObjectReader<'c, 'd> {
     fn new(cubin: &'c Cubin<'d>, names: u32) -> Self {
         let strings: Vec<u32> = cubin
             .sections
@@ -83,7 +84,7 @@ impl<'c, 'd> Apart<'c, 'd> {
             })
         });
         let refs = refs.collect();
-        Apart { cubin, refs }
+        ObjectReader { cubin, refs }
     }
 
     fn section(&self, index: u32) -> Option<SectionRef> {
@@ -94,15 +95,17 @@ impl<'c, 'd> Apart<'c, 'd> {
         &self,
         index: SectionIndex,
         section: &crate::Section<'d>,
-    ) -> Result<Section, Malformed> {
+    ) -> Result<ObjectSection, Malformed> {
         let bad = |what: &'static str| Malformed::section(section.name, 0, what);
         let linked = self.cubin.section(SectionIndex(section.link));
         let is_symbols =
             linked.is_some_and(|to| matches!(to.sh_type, sht::SYMTAB | sht::MERCURY_SYMTAB));
         let link = match section.link {
-            0 => Link::None,
-            _ if is_symbols => Link::Symbols,
-            other => Link::Section(self.section(other).ok_or_else(|| bad("a link to a table"))?),
+            0 => SectionLink::None,
+            _ if is_symbols => SectionLink::Symbols,
+            other => {
+                SectionLink::Section(self.section(other).ok_or_else(|| bad("a link to a table"))?)
+            }
         };
         let info = match section.info_section() {
             Some(other) => {
@@ -113,7 +116,7 @@ impl<'c, 'd> Apart<'c, 'd> {
             }
             None => Info::Number(section.info),
         };
-        Ok(Section {
+        Ok(ObjectSection {
             name: section.name.to_vec(),
             sh_type: section.sh_type,
             flags: section.flags,
@@ -143,12 +146,12 @@ impl<'c, 'd> Apart<'c, 'd> {
         &self,
         index: SectionIndex,
         section: &crate::Section<'d>,
-    ) -> Result<Contents, Malformed> {
+    ) -> Result<SectionContent, Malformed> {
         if is_nobits(section.sh_type) {
-            return Ok(Contents::Nothing(section.size));
+            return Ok(SectionContent::Nothing(section.size));
         }
         if let Some(twin) = self.same(index, section) {
-            return Ok(Contents::Same(twin));
+            return Ok(SectionContent::Same(twin));
         }
         let symbol = |at: usize, symbol: u32| {
             let unknown = || Malformed::section(section.name, at as u64, "a record of no symbol");
@@ -161,12 +164,12 @@ impl<'c, 'd> Apart<'c, 'd> {
             | sht::MERCURY_RELA
             | sht::MERCURY_RESOLVED_RELA => {
                 let records = section.relocations();
-                Contents::Relocations(records.iter().map(relocation).collect())
+                SectionContent::Relocations(records.iter().map(relocation).collect())
             }
             sht::CUDA_INFO | sht::MERCURY_INFO => {
                 let records = Records::new(section.name, section.data);
                 let attribute = |record: Result<Record<'_>, _>| record.map(|one| attribute(&one));
-                Contents::Attributes(records.map(attribute).collect::<Result<_, _>>()?)
+                SectionContent::Attributes(records.map(attribute).collect::<Result<_, _>>()?)
             }
             sht::CUDA_CALLGRAPH | sht::MERCURY_CALLGRAPH => self.call_graph(section)?,
             sht::CUDA_PROTOTYPE | sht::MERCURY_PROTOTYPE => {
@@ -175,7 +178,7 @@ impl<'c, 'd> Apart<'c, 'd> {
                     let at = 8 * place;
                     Ok((symbol(at, function)?, self.text(section, at, text)?))
                 };
-                Contents::Prototypes(pairs.map(pair).collect::<Result<_, Malformed>>()?)
+                SectionContent::Prototypes(pairs.map(pair).collect::<Result<_, Malformed>>()?)
             }
             sht::CUDA_UFT_ENTRY | sht::CUDA_UDT_ENTRY => {
                 let entry = |(at, entry): (u64, unified::Entry)| {
@@ -183,15 +186,18 @@ impl<'c, 'd> Apart<'c, 'd> {
                     Ok(Unified { symbol: symbol(at as usize, index.0)?, flags, offset, id })
                 };
                 let entries = unified::entries(section).map(entry);
-                Contents::Unified(entries.collect::<Result<_, Malformed>>()?)
+                SectionContent::Unified(entries.collect::<Result<_, Malformed>>()?)
             }
             sht::MERCURY_CODE => {
                 let code = read::u32_at(section.data, 0).and_then(|index| self.section(index));
                 let code = code
                     .ok_or_else(|| Malformed::section(section.name, 0, "it is for no section"))?;
-                Contents::Mercury { code, rest: section.data.get(4..).unwrap_or_default().to_vec() }
+                SectionContent::Mercury {
+                    code,
+                    rest: section.data.get(4..).unwrap_or_default().to_vec(),
+                }
             }
-            _ => Contents::Bytes(section.data.to_vec()),
+            _ => SectionContent::Bytes(section.data.to_vec()),
         })
     }
 
@@ -216,7 +222,7 @@ impl<'c, 'd> Apart<'c, 'd> {
         Ok(self.cubin.string(offset).ok_or_else(none)?.to_vec())
     }
 
-    fn call_graph(&self, section: &crate::Section<'d>) -> Result<Contents, Malformed> {
+    fn call_graph(&self, section: &crate::Section<'d>) -> Result<SectionContent, Malformed> {
         let mut edges = Vec::new();
         for edge in callgraph::edges(section) {
             let (at, edge) = edge?;
@@ -227,33 +233,33 @@ impl<'c, 'd> Apart<'c, 'd> {
             let text = |offset| self.text(section, at as usize, offset);
             edges.push(match edge {
                 callgraph::Edge::Call { caller, callee } => {
-                    Edge::Call(symbol(caller)?, symbol(callee)?)
+                    ObjectEdge::Call(symbol(caller)?, symbol(callee)?)
                 }
                 callgraph::Edge::AddressTaken { function, prototype } => {
-                    Edge::AddressTaken(symbol(function)?, text(prototype)?)
+                    ObjectEdge::AddressTaken(symbol(function)?, text(prototype)?)
                 }
                 callgraph::Edge::IndirectCall { function, prototype } => {
-                    Edge::IndirectCall(symbol(function)?, text(prototype)?)
+                    ObjectEdge::IndirectCall(symbol(function)?, text(prototype)?)
                 }
                 callgraph::Edge::Reference { function, known } => {
-                    Edge::Reference(symbol(function)?, symbol(known)?)
+                    ObjectEdge::Reference(symbol(function)?, symbol(known)?)
                 }
             });
         }
-        Ok(Contents::CallGraph(edges))
+        Ok(SectionContent::CallGraph(edges))
     }
 
-    fn entry(&self, symbol: &crate::Symbol<'d>) -> Result<Entry, Malformed> {
+    fn entry(&self, symbol: &crate::Symbol<'d>) -> Result<ObjectSymbol, Malformed> {
         let place = match symbol.section {
-            SymbolSection::Undefined => Place::Undefined,
-            SymbolSection::Absolute => Place::Absolute,
-            SymbolSection::Common => Place::Common,
+            SymbolSection::Undefined => DefinitionPlace::Undefined,
+            SymbolSection::Absolute => DefinitionPlace::Absolute,
+            SymbolSection::Common => DefinitionPlace::Common,
             SymbolSection::In(index) => {
                 let none = || Malformed::file(0, "a symbol is in a table");
-                Place::In(self.section(index.0).ok_or_else(none)?)
+                DefinitionPlace::In(self.section(index.0).ok_or_else(none)?)
             }
         };
-        Ok(Entry {
+        Ok(ObjectSymbol {
             name: symbol.name.to_vec(),
             binding: symbol.binding(),
             kind: symbol.kind(),
@@ -270,12 +276,12 @@ fn symbol_ref(index: u32) -> Option<SymbolRef> {
     index.checked_sub(1).map(|place| SymbolRef(place as usize))
 }
 
-fn relocation(record: crate::RelocEntry) -> Relocation {
+fn relocation(record: crate::RelocEntry) -> ObjectRelocation {
     let crate::RelocEntry { offset, symbol, kind, addend } = record;
-    Relocation { offset, kind, symbol: symbol_ref(symbol.0), addend }
+    ObjectRelocation { offset, kind, symbol: symbol_ref(symbol.0), addend }
 }
 
-fn attribute(record: &Record<'_>) -> Attribute {
+fn attribute(record: &Record<'_>) -> ObjectAttribute {
     let names = shape(record.code);
     let word = |(place, word): (usize, u32)| {
         let is_symbol = match names {
@@ -284,19 +290,19 @@ fn attribute(record: &Record<'_>) -> Attribute {
             Shape::Symbols => true,
         };
         match symbol_ref(word).filter(|_| is_symbol) {
-            Some(symbol) => Word::Symbol(symbol),
-            None => Word::Number(word),
+            Some(symbol) => AttributeWord::Symbol(symbol),
+            None => AttributeWord::Number(word),
         }
     };
     let value = match record.format {
-        format::NONE => Value::None(record.value),
-        format::BYTE => Value::Byte(record.value),
-        format::HALF => Value::Half(record.value),
+        format::NONE => AttributePayload::None(record.value),
+        format::BYTE => AttributePayload::Byte(record.value),
+        format::HALF => AttributePayload::Half(record.value),
         _ => {
-            let words: Vec<Word> = record.words().enumerate().map(word).collect();
+            let words: Vec<AttributeWord> = record.words().enumerate().map(word).collect();
             let rest = record.payload.get(4 * words.len()..).unwrap_or_default();
-            Value::Words(words, rest.to_vec())
+            AttributePayload::Words(words, rest.to_vec())
         }
     };
-    Attribute { code: record.code, value }
+    ObjectAttribute { code: record.code, value }
 }

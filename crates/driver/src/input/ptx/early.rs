@@ -21,8 +21,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use super::{Compilation, OUTPUT_NAME, PtxCompiler, PtxJob, TEXT_NAME, TextPlace};
-use crate::os::child::{self, Running};
+use super::{OUTPUT_NAME, PtxCompilation, PtxCompiler, PtxJob, TEXT_NAME, TextPlace};
+use crate::os::child::{self, RunningChild};
 use crate::os::place;
 
 /// The file with the text before it has its name.
@@ -32,8 +32,8 @@ const NEW_NAME: &str = "text";
 const ROOM: i32 = 1 << 20;
 
 /// A compiler that waits for its text.
-pub(crate) struct Waiting {
-    running: Running,
+pub(crate) struct WaitingCompiler {
+    running: RunningChild,
     place: TextPlace,
     /// Both ends: it can be opened and written to whether or not the compiler has opened it. The
     /// compiler finds its end when this process is gone.
@@ -43,7 +43,7 @@ pub(crate) struct Waiting {
 
 impl PtxCompiler {
     /// Starts for a text that is still to come; `None` where that cannot be done.
-    pub(crate) fn start(&self) -> Option<Waiting> {
+    pub(crate) fn start(&self) -> Option<WaitingCompiler> {
         let path = self.path.as_ref().ok()?;
         let names = [TEXT_NAME, OUTPUT_NAME, NEW_NAME];
         let pipe =
@@ -59,23 +59,23 @@ impl PtxCompiler {
         command.args(self.words());
         place.enter(&mut command).ok()?;
         let running = child::start(&mut command).ok()?;
-        Some(Waiting { running, place, pipe, whole_program: self.whole_program })
+        Some(WaitingCompiler { running, place, pipe, whole_program: self.whole_program })
     }
 
     /// Compiles `text` with `waiting`, if that is for such a text. Where it fails the compiler is
     /// started again, so that a program which cannot read a pipe only takes longer.
     pub(crate) fn compile_with(
         &self,
-        waiting: Option<Waiting>,
+        waiting: Option<WaitingCompiler>,
         text: &[u8],
         session: &Session,
-    ) -> Option<Compilation> {
+    ) -> Option<PtxCompilation> {
         let start = Instant::now();
         if let Some(waiting) = waiting.filter(|one| one.whole_program == self.whole_program)
             && let Some((cubin, lines)) = self.finish(waiting, text, session)
         {
             let time = start.elapsed().as_secs_f64() * 1e3;
-            return Some(Compilation { cubin: Ok(cubin), lines, time });
+            return Some(PtxCompilation { cubin: Ok(cubin), lines, time });
         }
         let job = PtxJob { text, options: String::new() };
         self.compile(&[job], session).pop()
@@ -84,11 +84,11 @@ impl PtxCompiler {
     /// What `waiting` makes of `text`; `None` where it fails.
     fn finish(
         &self,
-        waiting: Waiting,
+        waiting: WaitingCompiler,
         text: &[u8],
         session: &Session,
     ) -> Option<(Vec<u8>, Vec<String>)> {
-        let Waiting { mut running, mut place, pipe, .. } = waiting;
+        let WaitingCompiler { mut running, mut place, pipe, .. } = waiting;
         give(&mut running, &place, pipe, text, session).ok()?;
         let output = running.finish(session.cancel());
         let mut lines = Vec::new();
@@ -100,7 +100,7 @@ impl PtxCompiler {
 
 /// Gives the text, and the end of it.
 fn give(
-    running: &mut Running,
+    running: &mut RunningChild,
     place: &TextPlace,
     mut pipe: File,
     text: &[u8],
@@ -135,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     /// Compiles `text` with a compiler that had `before` to start up.
-    fn compiled(script: &str, text: &[u8], before: Duration) -> Compilation {
+    fn compiled(script: &str, text: &[u8], before: Duration) -> PtxCompilation {
         let folder = tempfile::tempdir().unwrap();
         let compiler = fake(folder.path(), script);
         let waiting = compiler.start();
@@ -175,7 +175,7 @@ mod tests {
     fn nobody_waits_for_one_that_gets_no_text() {
         let folder = tempfile::tempdir().unwrap();
         let compiler = fake(folder.path(), "cat ptx");
-        let place = |waiting: &Waiting| match &waiting.place {
+        let place = |waiting: &WaitingCompiler| match &waiting.place {
             TextPlace::Folder(folder) => folder.to_path_buf(),
             TextPlace::Memory { .. } => panic!("no folder"),
         };

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use crate::base::graph::{Adjacency, Components, Search};
 use crate::base::id::{DenseId, NodeId};
 use crate::callgraph::CallGraph;
-use crate::diag::note::{Note, Step};
+use crate::diag::note::{CallStep, Note};
 
 /// The most cycles that notes show for one entry.
 const MAX_CYCLES: usize = 4;
@@ -68,12 +68,12 @@ impl<N: Fn(NodeId) -> String> CallPaths<'_, N> {
 
     /// The functions on a path. A prototype on the path makes the call to the next function
     /// indirect.
-    fn steps(&self, path: &[u32]) -> Vec<Step> {
+    fn steps(&self, path: &[u32]) -> Vec<CallStep> {
         let mut indirect = false;
         let mut steps = Vec::new();
         for &vertex in path {
             let node = self.graph.vertex_node(vertex);
-            steps.extend(node.map(|node| Step { name: (self.name)(node), indirect }));
+            steps.extend(node.map(|node| CallStep { name: (self.name)(node), indirect }));
             indirect = node.is_none();
         }
         steps

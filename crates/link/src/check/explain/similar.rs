@@ -12,7 +12,7 @@ use super::display_name;
 use crate::base::id::SymbolId;
 use crate::base::names::Names;
 use crate::diag::demangle::declared_name;
-use crate::diag::note::{Likeness, Note};
+use crate::diag::note::{NameLikeness, Note};
 use crate::objects::InputObjects;
 use crate::objects::roles::is_internal;
 use crate::symbols::{SymbolInfo, Symbols};
@@ -62,11 +62,11 @@ impl NamedEntity {
     }
 
     /// How two entities of one plain name differ.
-    fn likeness(&self, other: &NamedEntity) -> Likeness {
+    fn likeness(&self, other: &NamedEntity) -> NameLikeness {
         match (self.mangled, other.mangled) {
-            (true, true) if self.scoped == other.scoped => Likeness::Parameters,
-            (true, true) => Likeness::Scope,
-            _ => Likeness::Linkage,
+            (true, true) if self.scoped == other.scoped => NameLikeness::Parameters,
+            (true, true) => NameLikeness::Scope,
+            _ => NameLikeness::Linkage,
         }
     }
 
@@ -149,10 +149,10 @@ fn misspelt(wanted: &NamedEntity, candidates: &[Candidate<'_>]) -> Vec<Note> {
         candidates.iter().filter_map(|candidate| Some((near(&candidate)?, candidate))).collect();
     found.sort_by_key(|&(distance, _)| distance);
     let found = found.into_iter().take(MAX_SIMILAR);
-    found.map(|(_, candidate)| similar(candidate, Likeness::Spelling)).collect()
+    found.map(|(_, candidate)| similar(candidate, NameLikeness::Spelling)).collect()
 }
 
-fn similar(candidate: &Candidate<'_>, likeness: Likeness) -> Note {
+fn similar(candidate: &Candidate<'_>, likeness: NameLikeness) -> Note {
     let name = display_name(candidate.entity.name.as_bytes());
     Note::Similar { name, file: candidate.file.to_owned(), likeness }
 }

@@ -6,7 +6,7 @@ use culd_cubin::elf::{sto, stt};
 use culd_cubin::{Symbol, text_of};
 
 use super::sections::Sections;
-use super::{DroppedCopy, Removed, Space, Variable, Why};
+use super::{AccountRemoval, AccountSpace, AccountVariable, DroppedCopy, RemovalReason};
 use crate::base::id::{DenseId, IdVec, ObjectId, SymbolId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SymbolTarget;
@@ -33,17 +33,21 @@ fn each_definition<'d>(
 }
 
 /// Definitions that nothing needs.
-pub(super) fn removed(program: &LinkedProgram<'_, '_>) -> Vec<Removed> {
+pub(super) fn removed(program: &LinkedProgram<'_, '_>) -> Vec<AccountRemoval> {
     let mut all = Vec::new();
     each_definition(program, |object, symbol, id, fate| {
         let alive = !symbol.is_function() || program.graph.node(id).is_some();
         if fate == Fate::Chosen && !alive {
-            all.push(Removed {
+            all.push(AccountRemoval {
                 name: text_of(symbol.name),
                 object: object.index(),
                 function: true,
                 size: symbol.size,
-                why: if symbol.is_entry() { Why::Unused } else { Why::Unreached },
+                why: if symbol.is_entry() {
+                    RemovalReason::Unused
+                } else {
+                    RemovalReason::Unreached
+                },
             });
         }
     });
@@ -73,7 +77,10 @@ pub(super) fn copies(program: &LinkedProgram<'_, '_>) -> Vec<DroppedCopy> {
 }
 
 /// The variables of the output.
-pub(super) fn variables(program: &LinkedProgram<'_, '_>, sections: &Sections) -> Vec<Variable> {
+pub(super) fn variables(
+    program: &LinkedProgram<'_, '_>,
+    sections: &Sections,
+) -> Vec<AccountVariable> {
     let mut all = Vec::new();
     let mut seen = IdVec::filled(false, program.symbols.all.len());
     each_definition(program, |object, symbol, id, fate| {
@@ -97,26 +104,42 @@ fn variable(
     symbol: &Symbol<'_>,
     id: SymbolId,
     object: Option<usize>,
-) -> Option<Variable> {
+) -> Option<AccountVariable> {
     let draft = &program.merged.draft;
     let SymbolTarget::Symbol(out) = program.merged.targets[id] else { return None };
     let out = &draft.symbols[out];
     let name = || text_of(symbol.name);
     if symbol.is_shared() {
-        let (size, space) = (symbol.size, Space::Shared);
-        return Some(Variable { name: name(), space, object, section: None, offset: 0, size });
+        let (size, space) = (symbol.size, AccountSpace::Shared);
+        return Some(AccountVariable {
+            name: name(),
+            space,
+            object,
+            section: None,
+            offset: 0,
+            size,
+        });
     }
     let section = out.section.filter(|_| !out.dropped)?;
     let space = match draft.sections[section].kind {
-        SectionKind::Constant(_) => Space::Constant,
+        SectionKind::Constant(_) => AccountSpace::Constant,
         SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData
             if symbol.other & sto::MANAGED != 0 =>
         {
-            Space::Managed
+            AccountSpace::Managed
         }
-        SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData => Space::Global,
+        SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData => {
+            AccountSpace::Global
+        }
         _ => return None,
     };
     let section = sections.of_draft(section);
-    Some(Variable { name: name(), space, object, section, offset: out.value, size: out.size })
+    Some(AccountVariable {
+        name: name(),
+        space,
+        object,
+        section,
+        offset: out.value,
+        size: out.size,
+    })
 }

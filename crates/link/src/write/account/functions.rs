@@ -1,18 +1,20 @@
 //! The functions of the output: what each needs, which function makes it need that, and who calls
 //! whom.
 //!
-//! In: the finished program. Out: [`Function`]s in node order, so that the place of a function is
-//! the index of its node.
+//! In: the finished program. Out: [`AccountFunction`]s in node order, so that the place of a
+//! function is the index of its node.
 
 use culd_cubin::attr::{Record, code};
 use culd_cubin::parameter::KernelParameter;
 use hashbrown::HashMap;
 
 use super::sections::Sections;
-use super::{Function, Kernel, LaunchBounds, Need, Prototype, Stack};
+use super::{
+    AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountStack, LaunchBounds,
+};
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
-use crate::base::paths::{Deepest, Largest};
+use crate::base::paths::{DeepestPath, LargestNumber};
 use crate::check::report::{EntryReport, entry_reports};
 use crate::draft::kind::SectionKind;
 use crate::program::LinkedProgram;
@@ -21,7 +23,10 @@ use crate::program::LinkedProgram;
 const NO_REGISTER_LIMIT: u32 = 0xff;
 
 /// The functions of the output.
-pub(super) fn functions(program: &LinkedProgram<'_, '_>, sections: &Sections) -> Vec<Function> {
+pub(super) fn functions(
+    program: &LinkedProgram<'_, '_>,
+    sections: &Sections,
+) -> Vec<AccountFunction> {
     let graph = &program.graph;
     let facts = FunctionFacts::of(program);
     let mut reports: HashMap<NodeId, EntryReport> = entry_reports(program).into_iter().collect();
@@ -32,7 +37,7 @@ pub(super) fn functions(program: &LinkedProgram<'_, '_>, sections: &Sections) ->
         let definition = program.symbols.all[graph.nodes[node]].definition;
         let report = reports.remove(&node);
         let kernel = report.map(|report| Box::new(kernel(program, node, &report, &sizes)));
-        Function {
+        AccountFunction {
             name: program.function_name(node),
             object: definition.map(|site| site.object.index()),
             section: symbol.section.and_then(|section| sections.of_draft(section)),
@@ -52,11 +57,11 @@ pub(super) fn functions(program: &LinkedProgram<'_, '_>, sections: &Sections) ->
 }
 
 /// The prototypes of all indirect calls.
-pub(super) fn prototypes(program: &LinkedProgram<'_, '_>) -> Vec<Prototype> {
+pub(super) fn prototypes(program: &LinkedProgram<'_, '_>) -> Vec<AccountPrototype> {
     let graph = &program.graph;
     let numbers = prototype_numbers(program);
     let text = |name: NameId| program.merged.draft.names.text(name);
-    let empty = Prototype { text: String::new(), functions: Vec::new() };
+    let empty = AccountPrototype { text: String::new(), functions: Vec::new() };
     let mut all = vec![empty; numbers.len()];
     numbers.iter().for_each(|(&name, &number)| all[number].text = text(name));
     for node in graph.nodes.ids().filter(|&node| graph.is_address_taken(node)) {
@@ -82,9 +87,9 @@ fn prototype_numbers(program: &LinkedProgram<'_, '_>) -> HashMap<NameId, usize> 
 /// What functions need, and what they reach.
 struct FunctionFacts {
     /// By vertex of the graph.
-    registers: Vec<Largest>,
-    barriers: Vec<Largest>,
-    stack: Vec<Option<Deepest>>,
+    registers: Vec<LargestNumber>,
+    barriers: Vec<LargestNumber>,
+    stack: Vec<Option<DeepestPath>>,
     own_barriers: IdVec<NodeId, u32>,
 }
 
@@ -106,24 +111,24 @@ impl FunctionFacts {
         }
     }
 
-    fn registers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> Need {
+    fn registers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountNeed {
         let own = program.attributes.registers[node];
         let linked = is_kernel(program, node)
             .then(|| program.attributes.kernel_facts(&program.graph, node).registers);
         need(program, node, own, linked, self.registers[node.index()])
     }
 
-    fn barriers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> Need {
+    fn barriers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountNeed {
         let own = self.own_barriers[node];
         let linked = is_kernel(program, node)
             .then(|| program.attributes.number(node, code::NUM_BARRIERS).unwrap_or(own));
         need(program, node, own, linked, self.barriers[node.index()])
     }
 
-    fn stack(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> Stack {
+    fn stack(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountStack {
         let own = program.attributes.frames[node];
         if program.merged.draft.relocatable {
-            return Stack { own, total: None, next: None };
+            return AccountStack { own, total: None, next: None };
         }
         let deepest = self.stack[node.index()];
         let total = match is_kernel(program, node) {
@@ -131,11 +136,15 @@ impl FunctionFacts {
             false => deepest.map(|deepest| deepest.sum),
         };
         let next = total.and(deepest).and_then(|deepest| self.function_behind(program, deepest));
-        Stack { own, total, next }
+        AccountStack { own, total, next }
     }
 
     /// The function behind the next vertex of a path, which may be a prototype.
-    fn function_behind(&self, program: &LinkedProgram<'_, '_>, deepest: Deepest) -> Option<usize> {
+    fn function_behind(
+        &self,
+        program: &LinkedProgram<'_, '_>,
+        deepest: DeepestPath,
+    ) -> Option<usize> {
         let next = deepest.next?;
         match program.graph.vertex_node(next) {
             Some(node) => Some(node.index()),
@@ -154,11 +163,11 @@ fn need(
     node: NodeId,
     own: u32,
     linked: Option<u32>,
-    largest: Largest,
-) -> Need {
+    largest: LargestNumber,
+) -> AccountNeed {
     let itself = Some(node.index());
     if program.merged.draft.relocatable {
-        return Need { own, total: own, set_by: itself };
+        return AccountNeed { own, total: own, set_by: itself };
     }
     let total = linked.unwrap_or(largest.value);
     let reached = program.graph.vertex_node(largest.vertex).map(DenseId::index);
@@ -167,7 +176,7 @@ fn need(
         _ if total == largest.value => reached,
         _ => None,
     };
-    Need { own, total, set_by }
+    AccountNeed { own, total, set_by }
 }
 
 /// Barriers of a function without its callees.
@@ -221,7 +230,7 @@ fn kernel(
     node: NodeId,
     report: &EntryReport,
     sizes: &HashMap<SectionId, Vec<(SectionKind, u64)>>,
-) -> Kernel {
+) -> AccountKernel {
     let code = program.merged.code(&program.graph, node);
     let own = code.and_then(|code| sizes.get(&code)).map_or(&[][..], Vec::as_slice);
     let constant = |&(kind, size): &(SectionKind, u64)| match kind {
@@ -236,7 +245,7 @@ fn kernel(
     let system = program.options.target.reserved_shared.min(RESERVED_SHARED);
     let shared = shared.unwrap_or(report.shared);
     let number = program.graph.kernels().binary_search(&node);
-    let mut kernel = Kernel {
+    let mut kernel = AccountKernel {
         shared,
         system_shared: system.min(shared),
         dynamic_shared: number.is_ok_and(|number| program.data.shared.is_dynamic(number)),
@@ -244,14 +253,14 @@ fn kernel(
         textures: report.textures,
         surfaces: report.surfaces,
         samplers: report.samplers,
-        ..Kernel::default()
+        ..AccountKernel::default()
     };
     records(program, node).for_each(|record| kernel.take(&record));
     kernel.parameters.sort_by_key(|parameter| parameter.ordinal);
     kernel
 }
 
-impl Kernel {
+impl AccountKernel {
     fn take(&mut self, record: &Record<'_>) {
         let words = || Some([record.word(0)?, record.word(1)?, record.word(2)?]);
         let LaunchBounds { most_threads, threads, registers, cluster, most_cluster } =

@@ -17,15 +17,15 @@ use super::Image;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     /// The functions of the output, in the order in which the inputs name them.
-    pub functions: Vec<Function>,
+    pub functions: Vec<AccountFunction>,
     /// Prototypes of indirect calls.
-    pub prototypes: Vec<Prototype>,
+    pub prototypes: Vec<AccountPrototype>,
     /// The variables of the output, in the order of the inputs.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<AccountVariable>,
     /// The sections of the output in file order, without the null section.
     pub sections: Vec<OutputSection>,
     /// Definitions of the inputs that nothing needs, in the order of the inputs.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<AccountRemoval>,
     /// Definitions of the inputs that lost to another of that name, in the order of the inputs.
     pub copies: Vec<DroppedCopy>,
     /// Relocation records of the output, by type, ascending.
@@ -36,7 +36,7 @@ pub struct Account {
 
 /// A function of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
+pub struct AccountFunction {
     /// The mangled name.
     pub name: String,
     /// The object whose definition counts; `None` for a function that no input defines.
@@ -48,11 +48,11 @@ pub struct Function {
     /// Bytes of its machine code.
     pub code: u64,
     /// Registers of a thread.
-    pub registers: Need,
+    pub registers: AccountNeed,
     /// Barriers of a block.
-    pub barriers: Need,
+    pub barriers: AccountNeed,
     /// Bytes of stack of a thread.
-    pub stack: Stack,
+    pub stack: AccountStack,
     /// Its address is taken.
     pub address_taken: bool,
     /// It can call itself, directly or through others.
@@ -62,12 +62,12 @@ pub struct Function {
     /// Prototypes of its indirect calls.
     pub indirect: Vec<usize>,
     /// What only a kernel has.
-    pub kernel: Option<Box<Kernel>>,
+    pub kernel: Option<Box<AccountKernel>>,
 }
 
 /// What a function needs, alone and with all that it calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Need {
+pub struct AccountNeed {
     /// The function's own number.
     pub own: u32,
     /// Of a kernel the number in the output; of another function the largest of all that it can
@@ -80,7 +80,7 @@ pub struct Need {
 
 /// What a function needs of the stack, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stack {
+pub struct AccountStack {
     /// The function's own frame.
     pub own: u32,
     /// With the deepest chain of calls; `None` if there is no largest number, and with `-r`.
@@ -91,10 +91,10 @@ pub struct Stack {
 
 /// What only a kernel has. Sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct AccountKernel {
     /// Static shared memory of a block, with the part that the system keeps (sm_90 and later).
     pub shared: u64,
-    /// The part of [`Kernel::shared`] that the system keeps.
+    /// The part of [`AccountKernel::shared`] that the system keeps.
     pub system_shared: u64,
     /// It uses shared memory whose size the launch decides.
     pub dynamic_shared: bool,
@@ -133,7 +133,7 @@ pub struct LaunchBounds {
 
 /// The prototype of an indirect call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prototype {
+pub struct AccountPrototype {
     /// As the files tell it.
     pub text: String,
     /// Functions with this prototype whose address is taken.
@@ -142,11 +142,11 @@ pub struct Prototype {
 
 /// A variable of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct AccountVariable {
     /// The mangled name.
     pub name: String,
     /// Where it is.
-    pub space: Space,
+    pub space: AccountSpace,
     /// The object whose definition counts; `None` for a tentative definition.
     pub object: Option<usize>,
     /// The section; `None` for shared variables, which have a place in each kernel.
@@ -159,7 +159,7 @@ pub struct Variable {
 
 /// A memory space of variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Space {
+pub enum AccountSpace {
     /// Global memory.
     Global,
     /// Global memory that host and device share.
@@ -204,7 +204,7 @@ pub struct Contribution {
 
 /// A definition that is not in the output because nothing needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Removed {
+pub struct AccountRemoval {
     /// The mangled name.
     pub name: String,
     /// The object that defines it.
@@ -214,13 +214,13 @@ pub struct Removed {
     /// Bytes.
     pub size: u64,
     /// The reason.
-    pub why: Why,
+    pub why: RemovalReason,
 }
 
 /// Why nothing needs a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum RemovalReason {
     /// A function that no kernel reaches.
     Unreached,
     /// A kernel that neither the options nor the host's code use.

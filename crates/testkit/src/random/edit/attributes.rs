@@ -3,7 +3,7 @@
 //! In: an object and a number. Out: the object changed and what was done. Guaranteed: attribute
 //! sections stay rows of whole records; call graphs stay pairs of words, and their symbols exist.
 
-use super::object::{Object, Section};
+use super::object::{EditedObject, EditedSection};
 use super::pick::pick;
 use crate::random::generate::rng::Rng;
 use culd_cubin::attr::{self, Shape, format::SIZED};
@@ -25,9 +25,9 @@ fn records(data: &[u8]) -> Vec<Range<usize>> {
 
 /// One record of a section for which `wanted` holds.
 fn record(
-    object: &Object,
+    object: &EditedObject,
     seed: u64,
-    wanted: impl Fn(&Section) -> bool,
+    wanted: impl Fn(&EditedSection) -> bool,
 ) -> Option<(usize, Range<usize>)> {
     let mut found = Vec::new();
     for (at, section) in object.sections.iter().enumerate().filter(|(_, s)| wanted(s)) {
@@ -41,32 +41,36 @@ fn record(
 
 /// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK
 /// is in the list of every function or of none.
-fn is_fixed(object: &Object, (at, range): &(usize, Range<usize>)) -> bool {
+fn is_fixed(object: &EditedObject, (at, range): &(usize, Range<usize>)) -> bool {
     let code = object.sections[*at].data.get(range.start + 1);
     let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK];
     code.is_some_and(|code| fixed.contains(code))
 }
 
-fn is_info(section: &Section) -> bool {
+fn is_info(section: &EditedSection) -> bool {
     section.header.sh_type == sht::CUDA_INFO
 }
 
-fn is_compat(section: &Section) -> bool {
+fn is_compat(section: &EditedSection) -> bool {
     section.header.sh_type == sht::CUDA_COMPAT
 }
 
-fn describe(object: &Object, at: usize, range: &Range<usize>) -> String {
+fn describe(object: &EditedObject, at: usize, range: &Range<usize>) -> String {
     let section = &object.sections[at];
     format!("{} {:02x?}", section.name, section.data.get(range.clone()).unwrap_or_default())
 }
 
-fn drop_record(object: &mut Object, (at, range): (usize, Range<usize>)) -> String {
+fn drop_record(object: &mut EditedObject, (at, range): (usize, Range<usize>)) -> String {
     let line = format!("attribute less: {}", describe(object, at, &range));
     object.sections[at].data.drain(range);
     line
 }
 
-fn repeat_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &mut Rng) -> String {
+fn repeat_record(
+    object: &mut EditedObject,
+    (at, range): (usize, Range<usize>),
+    rng: &mut Rng,
+) -> String {
     let line = format!("attribute twice: {}", describe(object, at, &range));
     let data = &mut object.sections[at].data;
     let copy = data[range.clone()].to_vec();
@@ -77,7 +81,11 @@ fn repeat_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
 
 /// Another number in the value. Symbols that it names stay: another function's attributes would be
 /// there twice, and its own nowhere.
-fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &mut Rng) -> String {
+fn change_record(
+    object: &mut EditedObject,
+    (at, range): (usize, Range<usize>),
+    rng: &mut Rng,
+) -> String {
     let before = describe(object, at, &range);
     let record = &mut object.sections[at].data[range.clone()];
     let named = match attr::known(record[1]) {
@@ -99,7 +107,7 @@ fn change_record(object: &mut Object, (at, range): (usize, Range<usize>), rng: &
     format!("attribute {before} -> {}", describe(object, at, &range))
 }
 
-pub(super) fn gone(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn gone(object: &mut EditedObject, seed: u64) -> Option<String> {
     let found = record(object, seed, is_info)?;
     if is_fixed(object, &found) {
         return None;
@@ -107,7 +115,7 @@ pub(super) fn gone(object: &mut Object, seed: u64) -> Option<String> {
     Some(drop_record(object, found))
 }
 
-pub(super) fn twice(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn twice(object: &mut EditedObject, seed: u64) -> Option<String> {
     let found = record(object, seed, is_info)?;
     if is_fixed(object, &found) {
         return None;
@@ -115,7 +123,7 @@ pub(super) fn twice(object: &mut Object, seed: u64) -> Option<String> {
     Some(repeat_record(object, found, &mut Rng::new(seed)))
 }
 
-pub(super) fn value(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn value(object: &mut EditedObject, seed: u64) -> Option<String> {
     let found = record(object, seed, is_info)?;
     if is_fixed(object, &found) {
         return None;
@@ -123,7 +131,7 @@ pub(super) fn value(object: &mut Object, seed: u64) -> Option<String> {
     unless_same(object, |object| change_record(object, found, &mut Rng::new(seed)))
 }
 
-pub(super) fn moved(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn moved(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, range) = record(object, seed, |s| is_info(s) && s.name != ".nv.info")?;
     if is_fixed(object, &(at, range.clone())) {
         return None;
@@ -137,7 +145,7 @@ pub(super) fn moved(object: &mut Object, seed: u64) -> Option<String> {
     Some(line)
 }
 
-pub(super) fn compat(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn compat(object: &mut EditedObject, seed: u64) -> Option<String> {
     let found = record(object, seed, is_compat)?;
     let mut rng = Rng::new(seed);
     match rng.below(4) {
@@ -148,7 +156,10 @@ pub(super) fn compat(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// Runs `edit`; `None` when every section has the bytes it had.
-fn unless_same(object: &mut Object, edit: impl FnOnce(&mut Object) -> String) -> Option<String> {
+fn unless_same(
+    object: &mut EditedObject,
+    edit: impl FnOnce(&mut EditedObject) -> String,
+) -> Option<String> {
     let before: Vec<Vec<u8>> = object.sections.iter().map(|s| s.data.clone()).collect();
     let line = edit(object);
     let same = object.sections.iter().map(|s| &s.data).eq(&before);
@@ -156,14 +167,19 @@ fn unless_same(object: &mut Object, edit: impl FnOnce(&mut Object) -> String) ->
 }
 
 /// The pairs of words of the section of type `sh_type`.
-fn pairs(object: &Object, sh_type: u32) -> Option<(usize, Vec<[u32; 2]>)> {
+fn pairs(object: &EditedObject, sh_type: u32) -> Option<(usize, Vec<[u32; 2]>)> {
     let at = object.sections.iter().position(|section| section.header.sh_type == sh_type)?;
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let pairs = object.sections[at].data.chunks_exact(8);
     Some((at, pairs.map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect()))
 }
 
-fn set_pairs(object: &mut Object, at: usize, list: &[[u32; 2]], what: &str) -> Option<String> {
+fn set_pairs(
+    object: &mut EditedObject,
+    at: usize,
+    list: &[[u32; 2]],
+    what: &str,
+) -> Option<String> {
     let bytes: Vec<u8> = list.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
     let section = &mut object.sections[at];
     let before = std::mem::replace(&mut section.data, bytes);
@@ -172,7 +188,7 @@ fn set_pairs(object: &mut Object, at: usize, list: &[[u32; 2]], what: &str) -> O
 
 /// Records of what functions of this file do: calls, calls through pointers, addresses. Whose
 /// address is taken stays as it is: it comes with a prototype, and all files tell the same one.
-pub(super) fn call_graph(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn call_graph(object: &mut EditedObject, seed: u64) -> Option<String> {
     const TAKEN: u32 = -2_i32 as u32;
     let (at, mut list) = pairs(object, sht::CUDA_CALLGRAPH)?;
     let defined = |index: u32| {
@@ -228,7 +244,7 @@ fn pair_twice(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
 
 /// Records twice, less, or in another order; with other prototypes the files would contradict each
 /// other.
-pub(super) fn prototypes(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn prototypes(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;
     let labels = list.iter().enumerate().map(|(index, pair)| (format!("{pair:?}"), index));
     let index: usize = pick(seed, labels)?;

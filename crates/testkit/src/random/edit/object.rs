@@ -1,8 +1,8 @@
 //! A compiled object as lists that can be changed and written again.
 //!
-//! In: the bytes of a cubin. Out: [`Object`], and bytes again. Guaranteed: unchanged lists give the
-//! same sections, symbols and records, at other places in the file where sections changed their
-//! size; names are kept or added, never removed.
+//! In: the bytes of a cubin. Out: [`EditedObject`], and bytes again. Guaranteed: unchanged lists
+//! give the same sections, symbols and records, at other places in the file where sections changed
+//! their size; names are kept or added, never removed.
 
 use anyhow::{Context, Result};
 use culd_cubin::elf::{is_nobits, sht};
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// A section with its header; the offset in it is where it stood in the file that was read.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct EditedSection {
     /// Its name.
     pub name: String,
     /// Its header. Size and offset are made anew, the size of sections without bytes apart.
@@ -19,10 +19,10 @@ pub struct Section {
     /// The bytes, unless it is a table of symbols or relocations, which has its entries elsewhere.
     pub data: Vec<u8>,
     /// The relocations of a relocation section.
-    pub records: Vec<Record>,
+    pub records: Vec<EditedReloc>,
 }
 
-impl Section {
+impl EditedSection {
     /// True for REL and RELA.
     pub fn is_relocations(&self) -> bool {
         is_relocations(self.header.sh_type)
@@ -36,7 +36,7 @@ impl Section {
 
 /// A relocation; in a REL section the addend is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct EditedReloc {
     /// Place in the section, bytes.
     pub offset: u64,
     /// Index of the symbol.
@@ -49,7 +49,7 @@ pub struct Record {
 
 /// A symbol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Symbol {
+pub struct EditedSymbol {
     /// Its name.
     pub name: String,
     /// Its entry.
@@ -58,12 +58,12 @@ pub struct Symbol {
 
 /// An object.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct EditedObject {
     header: FileHeader,
     /// All sections, the null section first.
-    pub sections: Vec<Section>,
+    pub sections: Vec<EditedSection>,
     /// All symbols, the null symbol first.
-    pub symbols: Vec<Symbol>,
+    pub symbols: Vec<EditedSymbol>,
     /// Indices of the symbol table, its strings, and the names of sections.
     tables: [usize; 3],
 }
@@ -83,7 +83,7 @@ fn number(data: &[u8], range: Range<usize>) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-impl Object {
+impl EditedObject {
     /// Reads the lists of `bytes`.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Object {
         for header in sections {
             let data = contents(&header).context("a section runs past the end")?.to_vec();
             let records = read_records(header.sh_type, &data);
-            list.push(Section { name: name_at(names, header.name), header, data, records });
+            list.push(EditedSection { name: name_at(names, header.name), header, data, records });
         }
         let table = list.iter().position(|section| section.header.sh_type == sht::SYMTAB);
         let table = table.context("no symbol table")?;
@@ -110,7 +110,8 @@ impl Object {
         let texts = list.get(strings).context("no string table")?.data.clone();
         let entries = (0..list[table].data.len()).step_by(SymbolEntry::SIZE);
         let entries = entries.filter_map(|at| SymbolEntry::read(&list[table].data, at));
-        let symbols = entries.map(|entry| Symbol { name: name_at(&texts, entry.name), entry });
+        let symbols =
+            entries.map(|entry| EditedSymbol { name: name_at(&texts, entry.name), entry });
         let symbols = symbols.collect();
         let tables = [table, strings, usize::from(header.shstrndx)];
         Ok(Self { header, sections: list, symbols, tables })
@@ -135,7 +136,7 @@ impl Object {
     pub fn add_section(&mut self, name: &str, header: SectionHeader) -> usize {
         let header = SectionHeader { name: self.section_name(name), offset: u64::MAX, ..header };
         let (name, data, records) = (name.to_owned(), Vec::new(), Vec::new());
-        self.sections.push(Section { name, header, data, records });
+        self.sections.push(EditedSection { name, header, data, records });
         self.sections.len() - 1
     }
 
@@ -166,7 +167,7 @@ impl Object {
         out
     }
 
-    fn contents(&self, section: &Section, out: &mut Vec<u8>) {
+    fn contents(&self, section: &EditedSection, out: &mut Vec<u8>) {
         match section.header.sh_type {
             sht::SYMTAB => self.symbols.iter().for_each(|symbol| symbol.entry.write(out)),
             kind if is_relocations(kind) => {
@@ -189,13 +190,13 @@ fn pad(out: &mut Vec<u8>, align: u64) {
     out.resize(out.len().next_multiple_of(align.clamp(1, 128) as usize), 0);
 }
 
-fn read_records(sh_type: u32, data: &[u8]) -> Vec<Record> {
+fn read_records(sh_type: u32, data: &[u8]) -> Vec<EditedReloc> {
     let size = match sh_type {
         sht::RELA => 24,
         sht::REL => 16,
         _ => return Vec::new(),
     };
-    let read = |record: &[u8]| Record {
+    let read = |record: &[u8]| EditedReloc {
         offset: number(record, 0..8),
         symbol: number(record, 12..16) as u32,
         kind: number(record, 8..12) as u32,

@@ -4,7 +4,7 @@
 //! which linkers part: types that exist and a few that do not, places at field and section ends,
 //! addends around 16, 24, 32 and 64 bits.
 
-use super::object::{Object, Record, Section};
+use super::object::{EditedObject, EditedReloc, EditedSection};
 use super::pick::pick;
 use crate::random::generate::rng::Rng;
 use culd_cubin::elf::{shf, sht};
@@ -34,7 +34,7 @@ const ADDENDS: [i64; 18] = [
 ];
 
 /// (section, record) of one record.
-fn place(object: &Object, seed: u64) -> Option<(usize, usize)> {
+fn place(object: &EditedObject, seed: u64) -> Option<(usize, usize)> {
     let mut places = Vec::new();
     for (at, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_relocations()) {
         for (index, record) in section.records.iter().enumerate() {
@@ -44,7 +44,7 @@ fn place(object: &Object, seed: u64) -> Option<(usize, usize)> {
     pick(seed, places)
 }
 
-fn label(object: &Object, section: &Section, record: &Record) -> String {
+fn label(object: &EditedObject, section: &EditedSection, record: &EditedReloc) -> String {
     let symbol = object.symbols.get(record.symbol as usize);
     let name = symbol.map_or_else(|| format!("#{}", record.symbol), |symbol| name(object, symbol));
     let (kind, offset, addend) = (RelocType(record.kind), record.offset, record.addend);
@@ -52,7 +52,7 @@ fn label(object: &Object, section: &Section, record: &Record) -> String {
 }
 
 /// A name for section symbols too.
-fn name(object: &Object, symbol: &super::object::Symbol) -> String {
+fn name(object: &EditedObject, symbol: &super::object::EditedSymbol) -> String {
     match object.sections.get(usize::from(symbol.entry.section)) {
         Some(section) if symbol.entry.info & 15 == 3 => section.name.clone(),
         _ => symbol.name.clone(),
@@ -61,9 +61,9 @@ fn name(object: &Object, symbol: &super::object::Symbol) -> String {
 
 /// Changes one record by `edit`; says what it was and is.
 fn change(
-    object: &mut Object,
+    object: &mut EditedObject,
     seed: u64,
-    edit: impl FnOnce(&Object, usize, &mut Record, &mut Rng),
+    edit: impl FnOnce(&EditedObject, usize, &mut EditedReloc, &mut Rng),
 ) -> Option<String> {
     let (at, index) = place(object, seed)?;
     let mut record = *object.sections[at].records.get(index)?;
@@ -82,7 +82,7 @@ fn any_kind(rng: &mut Rng) -> u32 {
     rng.below(culd_reloc::CUDA.len()) as u32
 }
 
-fn any_symbol(object: &Object, seed: u64) -> u32 {
+fn any_symbol(object: &EditedObject, seed: u64) -> u32 {
     let symbols = object.symbols.iter().enumerate();
     let named = symbols.map(|(index, symbol)| {
         (format!("{} {:#x}", name(object, symbol), symbol.entry.info), index as u32)
@@ -92,9 +92,9 @@ fn any_symbol(object: &Object, seed: u64) -> u32 {
 
 /// An offset in the section that `records` patches: mostly that of an instruction, sometimes any or
 /// one near the end.
-fn any_offset(object: &Object, records: usize, rng: &mut Rng) -> u64 {
+fn any_offset(object: &EditedObject, records: usize, rng: &mut Rng) -> u64 {
     let target = object.sections.get(object.sections[records].header.info as usize);
-    let size = target.map_or(0, Section::size);
+    let size = target.map_or(0, EditedSection::size);
     match rng.below(20) {
         0 => size.saturating_sub(rng.pick(&[1, 4, 8, 12, 16])),
         1 if rng.chance(20) => size,
@@ -104,19 +104,19 @@ fn any_offset(object: &Object, records: usize, rng: &mut Rng) -> u64 {
     }
 }
 
-pub(super) fn kind(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn kind(object: &mut EditedObject, seed: u64) -> Option<String> {
     change(object, seed, |_, _, record, rng| record.kind = any_kind(rng))
 }
 
-pub(super) fn symbol(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn symbol(object: &mut EditedObject, seed: u64) -> Option<String> {
     change(object, seed, |object, _, record, rng| record.symbol = any_symbol(object, rng.bits()))
 }
 
-pub(super) fn addend(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn addend(object: &mut EditedObject, seed: u64) -> Option<String> {
     change(object, seed, |_, _, record, rng| record.addend = rng.pick(&ADDENDS))
 }
 
-pub(super) fn offset(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn offset(object: &mut EditedObject, seed: u64) -> Option<String> {
     change(object, seed, |object, at, record, rng| {
         record.offset = match rng.below(3) {
             0 => record.offset ^ rng.pick(&[1, 2, 4, 8, 16]),
@@ -125,7 +125,7 @@ pub(super) fn offset(object: &mut Object, seed: u64) -> Option<String> {
     })
 }
 
-pub(super) fn twice(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn twice(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, index) = place(object, seed)?;
     let mut record = *object.sections[at].records.get(index)?;
     let mut rng = Rng::new(seed);
@@ -140,7 +140,7 @@ pub(super) fn twice(object: &mut Object, seed: u64) -> Option<String> {
     Some(format!("record more: {}", label(object, &object.sections[at], &record)))
 }
 
-pub(super) fn order(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn order(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, index) = place(object, seed)?;
     let mut rng = Rng::new(seed);
     let section = &mut object.sections[at];
@@ -156,13 +156,13 @@ pub(super) fn order(object: &mut Object, seed: u64) -> Option<String> {
     (section.records != before).then(|| format!("records of {} in another order", section.name))
 }
 
-pub(super) fn gone(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn gone(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, index) = place(object, seed)?;
     let record = object.sections[at].records.remove(index);
     Some(format!("record less: {}", label(object, &object.sections[at], &record)))
 }
 
-pub(super) fn moved(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn moved(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (from, index) = place(object, seed)?;
     let mut rng = Rng::new(seed);
     let to = list_of_any(object, &mut rng)?;
@@ -177,22 +177,22 @@ pub(super) fn moved(object: &mut Object, seed: u64) -> Option<String> {
     Some(format!("moved: {}", label(object, &object.sections[to], &record)))
 }
 
-pub(super) fn new(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn new(object: &mut EditedObject, seed: u64) -> Option<String> {
     let mut rng = Rng::new(seed);
     let to = list_of_any(object, &mut rng)?;
     let kind = any_kind(&mut rng);
     let symbol = any_symbol(object, rng.bits());
     let offset = any_offset(object, to, &mut rng);
     let addend = if rng.chance(60) { 0 } else { rng.pick(&ADDENDS) };
-    let record = Record { offset, symbol, kind, addend };
+    let record = EditedReloc { offset, symbol, kind, addend };
     object.sections[to].records.push(record);
     Some(format!("new: {}", label(object, &object.sections[to], &record)))
 }
 
 /// A relocation section for a section of any kind that can have one, rarely one that cannot.
-fn list_of_any(object: &mut Object, rng: &mut Rng) -> Option<usize> {
+fn list_of_any(object: &mut EditedObject, rng: &mut Rng) -> Option<usize> {
     let rare = rng.chance(5);
-    let patched = |section: &Section| match section.header.sh_type {
+    let patched = |section: &EditedSection| match section.header.sh_type {
         sht::PROGBITS | sht::CUDA_GLOBAL_INIT => true,
         sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => true,
         sht::CUDA_INFO | sht::CUDA_GLOBAL | sht::CUDA_SHARED => rare,
@@ -210,7 +210,7 @@ fn list_of_any(object: &mut Object, rng: &mut Rng) -> Option<usize> {
     there.or_else(|| Some(add_list(object, form, target)))
 }
 
-fn add_list(object: &mut Object, form: u32, target: usize) -> usize {
+fn add_list(object: &mut EditedObject, form: u32, target: usize) -> usize {
     let (prefix, entsize) = if form == sht::RELA { (".rela", 24) } else { (".rel", 16) };
     let name = format!("{prefix}{}", object.sections[target].name);
     let header = SectionHeader {
@@ -226,7 +226,7 @@ fn add_list(object: &mut Object, form: u32, target: usize) -> usize {
 }
 
 /// The addends of RELA records are forgotten, or written to the places as 32 bits.
-pub(super) fn other_form(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn other_form(object: &mut EditedObject, seed: u64) -> Option<String> {
     let lists = object.sections.iter().enumerate().filter(|(_, s)| s.is_relocations());
     let at: usize = pick(seed, lists.map(|(at, section)| (section.name.clone(), at)))?;
     let target = object.sections[at].header.info as usize;
@@ -248,7 +248,7 @@ pub(super) fn other_form(object: &mut Object, seed: u64) -> Option<String> {
     Some(format!("{before} is {} now", section.name))
 }
 
-pub(super) fn resolved(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn resolved(object: &mut EditedObject, seed: u64) -> Option<String> {
     let lists = object.sections.iter().enumerate().filter(|(_, s)| s.is_relocations());
     let at: usize = pick(seed, lists.map(|(at, section)| (section.name.clone(), at)))?;
     let list = object.sections[at].clone();

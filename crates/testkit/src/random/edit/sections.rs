@@ -2,18 +2,22 @@
 //!
 //! In: an object and a number. Out: the object changed and what was done.
 
-use super::object::{Object, Section};
+use super::object::{EditedObject, EditedSection};
 use super::pick::pick;
 use crate::random::generate::rng::Rng;
 use culd_cubin::elf::{is_nobits, sht, stt};
 
-fn choose(object: &Object, seed: u64, wanted: impl Fn(&Section) -> bool) -> Option<usize> {
+fn choose(
+    object: &EditedObject,
+    seed: u64,
+    wanted: impl Fn(&EditedSection) -> bool,
+) -> Option<usize> {
     let sections = object.sections.iter().enumerate().filter(|(_, section)| wanted(section));
     pick(seed, sections.map(|(at, section)| (section.name.clone(), at)))
 }
 
 /// Code and data, with or without bytes in the file.
-fn is_memory(section: &Section) -> bool {
+fn is_memory(section: &EditedSection) -> bool {
     match section.header.sh_type {
         sht::PROGBITS | sht::CUDA_GLOBAL_INIT => true,
         sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST => true,
@@ -21,7 +25,7 @@ fn is_memory(section: &Section) -> bool {
     }
 }
 
-pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn size(object: &mut EditedObject, seed: u64) -> Option<String> {
     let at = choose(object, seed, is_memory)?;
     let mut rng = Rng::new(seed);
     let section = &mut object.sections[at];
@@ -50,8 +54,8 @@ pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
 
 /// Of code, of variables and of constants that have names; banks of functions and debug sections
 /// are put together by records, at the alignment that all of them have.
-pub(super) fn align(object: &mut Object, seed: u64) -> Option<String> {
-    let placed = |section: &Section| {
+pub(super) fn align(object: &mut EditedObject, seed: u64) -> Option<String> {
+    let placed = |section: &EditedSection| {
         is_memory(section)
             && (section.name.starts_with(".text.")
                 || section.name.starts_with(".nv.global")
@@ -67,8 +71,8 @@ pub(super) fn align(object: &mut Object, seed: u64) -> Option<String> {
     (after != before).then(|| format!("alignment of {}: {before} -> {after}", section.name))
 }
 
-pub(super) fn bytes(object: &mut Object, seed: u64) -> Option<String> {
-    let with_bytes = |section: &Section| is_memory(section) && !section.data.is_empty();
+pub(super) fn bytes(object: &mut EditedObject, seed: u64) -> Option<String> {
+    let with_bytes = |section: &EditedSection| is_memory(section) && !section.data.is_empty();
     let at = choose(object, seed, with_bytes)?;
     let mut rng = Rng::new(seed);
     let section = &mut object.sections[at];

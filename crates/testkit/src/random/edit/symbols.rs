@@ -4,7 +4,7 @@
 //! symbol, section symbols, and what ptxas made for itself (parameters, literals), whose place in
 //! their sections is known from elsewhere: no object with another one means anything.
 
-use super::object::{Object, Symbol};
+use super::object::{EditedObject, EditedSymbol};
 use super::pick::pick;
 use crate::random::generate::rng::Rng;
 use culd_cubin::elf::{stb, sto, stt};
@@ -14,13 +14,13 @@ const COMMON: u16 = 0xfff2;
 
 /// Changes one of the symbols for which `wanted` holds.
 fn change(
-    object: &mut Object,
+    object: &mut EditedObject,
     seed: u64,
-    wanted: impl Fn(&Symbol) -> bool,
-    edit: impl FnOnce(&mut Object, &mut Symbol, &mut Rng),
+    wanted: impl Fn(&EditedSymbol) -> bool,
+    edit: impl FnOnce(&mut EditedObject, &mut EditedSymbol, &mut Rng),
 ) -> Option<String> {
     let symbols = object.symbols.iter().enumerate().skip(1);
-    let internal = |symbol: &Symbol| symbol.entry.other & sto::INTERNAL != 0;
+    let internal = |symbol: &EditedSymbol| symbol.entry.other & sto::INTERNAL != 0;
     let named = symbols.filter(|(_, symbol)| {
         symbol.entry.info & 15 != stt::SECTION && !internal(symbol) && wanted(symbol)
     });
@@ -32,7 +32,7 @@ fn change(
     (*after != before).then(|| format!("symbol {} -> {}", describe(&before), describe(after)))
 }
 
-fn describe(symbol: &Symbol) -> String {
+fn describe(symbol: &EditedSymbol) -> String {
     let entry = &symbol.entry;
     format!(
         "{} info {:#x} other {:#x} section {:#x} value {:#x} size {:#x}",
@@ -40,17 +40,17 @@ fn describe(symbol: &Symbol) -> String {
     )
 }
 
-fn is_variable(symbol: &Symbol) -> bool {
+fn is_variable(symbol: &EditedSymbol) -> bool {
     matches!(symbol.entry.info & 15, stt::OBJECT | stt::CUDA_OBJECT)
 }
 
-fn is_defined(symbol: &Symbol) -> bool {
+fn is_defined(symbol: &EditedSymbol) -> bool {
     symbol.entry.section != UNDEFINED
 }
 
 /// Between global and weak; a local one becomes seen by all.
-pub(super) fn binding(object: &mut Object, seed: u64) -> Option<String> {
-    let wanted = |symbol: &Symbol| {
+pub(super) fn binding(object: &mut EditedObject, seed: u64) -> Option<String> {
+    let wanted = |symbol: &EditedSymbol| {
         symbol.entry.info & 15 == stt::FUNC
             || (is_variable(symbol) && !symbol.name.starts_with("__U"))
     };
@@ -64,7 +64,7 @@ pub(super) fn binding(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// The two types of data.
-pub(super) fn kind(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn kind(object: &mut EditedObject, seed: u64) -> Option<String> {
     change(object, seed, is_variable, |_, symbol, _| {
         let other = stt::OBJECT ^ stt::CUDA_OBJECT;
         symbol.entry.info ^= other;
@@ -72,7 +72,7 @@ pub(super) fn kind(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// Another memory space for a variable that this file does not define, or managed memory.
-pub(super) fn other(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn other(object: &mut EditedObject, seed: u64) -> Option<String> {
     const SPACES: [u8; 4] = [0, sto::SPACE_GLOBAL, sto::SPACE_SHARED, sto::SPACE_CONSTANT];
     change(object, seed, is_variable, |_, symbol, rng| {
         let other = &mut symbol.entry.other;
@@ -85,8 +85,8 @@ pub(super) fn other(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// Another place in the same section.
-pub(super) fn value(object: &mut Object, seed: u64) -> Option<String> {
-    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol);
+pub(super) fn value(object: &mut EditedObject, seed: u64) -> Option<String> {
+    let wanted = |symbol: &EditedSymbol| is_variable(symbol) && is_defined(symbol);
     change(object, seed, wanted, |object, symbol, rng| {
         let entry = &mut symbol.entry;
         let section = object.sections.get(usize::from(entry.section));
@@ -100,8 +100,8 @@ pub(super) fn value(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// Mostly smaller: what is larger does not fit its section. A size of 0 would be none.
-pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
-    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol);
+pub(super) fn size(object: &mut EditedObject, seed: u64) -> Option<String> {
+    let wanted = |symbol: &EditedSymbol| is_variable(symbol) && is_defined(symbol);
     change(object, seed, wanted, |_, symbol, rng| {
         let size = &mut symbol.entry.size;
         *size = match rng.below(7) {
@@ -114,10 +114,11 @@ pub(super) fn size(object: &mut Object, seed: u64) -> Option<String> {
     })
 }
 
-pub(super) fn undefined(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn undefined(object: &mut EditedObject, seed: u64) -> Option<String> {
     // Others could not mean it.
-    let public = |symbol: &Symbol| symbol.entry.info >> 4 != stb::LOCAL;
-    let wanted = |symbol: &Symbol| is_variable(symbol) && is_defined(symbol) && public(symbol);
+    let public = |symbol: &EditedSymbol| symbol.entry.info >> 4 != stb::LOCAL;
+    let wanted =
+        |symbol: &EditedSymbol| is_variable(symbol) && is_defined(symbol) && public(symbol);
     change(object, seed, wanted, |_, symbol, rng| {
         symbol.entry.section = UNDEFINED;
         // An array without size that a later file defines: docs/DIFFERENCES.md,
@@ -129,9 +130,9 @@ pub(super) fn undefined(object: &mut Object, seed: u64) -> Option<String> {
     })
 }
 
-pub(super) fn common(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn common(object: &mut EditedObject, seed: u64) -> Option<String> {
     // A weak common variable is two answers to one question.
-    let global = |symbol: &Symbol| {
+    let global = |symbol: &EditedSymbol| {
         let weak = symbol.entry.info >> 4 == stb::WEAK;
         is_variable(symbol) && !weak && symbol.entry.other & sto::SPACE == sto::SPACE_GLOBAL
     };
@@ -144,11 +145,11 @@ pub(super) fn common(object: &mut Object, seed: u64) -> Option<String> {
 }
 
 /// A name that nobody knows, or for a function of another file one of the driver's.
-pub(super) fn name(object: &mut Object, seed: u64) -> Option<String> {
+pub(super) fn name(object: &mut EditedObject, seed: u64) -> Option<String> {
     const SYSTEM: [&str; 5] =
         ["vprintf", "malloc", "__cuda_syscall_x", "cnpGetDevice", "__assertfail"];
     // Code and all that belongs to it carry the name of its function.
-    let wanted = |symbol: &Symbol| {
+    let wanted = |symbol: &EditedSymbol| {
         is_variable(symbol) || (symbol.entry.info & 15 == stt::FUNC && !is_defined(symbol))
     };
     change(object, seed, wanted, |object, symbol, rng| {
@@ -161,8 +162,8 @@ pub(super) fn name(object: &mut Object, seed: u64) -> Option<String> {
     })
 }
 
-pub(super) fn unified_names(object: &mut Object, _seed: u64) -> Option<String> {
-    let unified = |symbol: &Symbol| symbol.name.starts_with("__U");
+pub(super) fn unified_names(object: &mut EditedObject, _seed: u64) -> Option<String> {
+    let unified = |symbol: &EditedSymbol| symbol.name.starts_with("__U");
     let found: Vec<usize> =
         (0..object.symbols.len()).filter(|&at| unified(&object.symbols[at])).collect();
     for &at in &found {

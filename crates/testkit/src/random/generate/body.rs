@@ -1,12 +1,14 @@
 //! Prints the body of a generated function.
 //!
-//! In: a [`Function`] of a unit. Out: PTX statements. Guaranteed: every statement is a block with
-//! registers of its own that reads and writes only the accumulator `%acc`, so statements can be
-//! removed one by one; memory accesses are volatile and results are used, so that ptxas keeps them.
+//! In: a [`GeneratedFunction`] of a unit. Out: PTX statements. Guaranteed: every statement is a
+//! block with registers of its own that reads and writes only the accumulator `%acc`, so statements
+//! can be removed one by one; memory accesses are volatile and results are used, so that ptxas
+//! keeps them.
 
 use super::model::{
-    ArrayShape, Debug, Function, ModelSymbolKind, OpaqueReference, Program, Signature, SlowPath,
-    Space, Special, Stmt, SymbolId, Syscall, Type, Unit,
+    ArrayShape, DebugLevel, GeneratedFunction, GeneratedProgram, GeneratedSpace, GeneratedSymbolId,
+    GeneratedType, ModelSymbolKind, OpaqueReference, Signature, SlowPath, SpecialInstruction, Stmt,
+    Syscall, Unit,
 };
 use super::ptx::{believed_kind, line, parameter, prototype};
 use super::recent;
@@ -14,7 +16,7 @@ use super::textures;
 
 /// Writes one function body.
 pub(super) struct BodyPrinter<'p> {
-    program: &'p Program,
+    program: &'p GeneratedProgram,
     unit: &'p Unit,
     out: &'p mut String,
     /// Source line for `.loc`; grows with every statement.
@@ -22,15 +24,15 @@ pub(super) struct BodyPrinter<'p> {
 }
 
 impl<'p> BodyPrinter<'p> {
-    pub(super) fn new(program: &'p Program, unit: &'p Unit, out: &'p mut String) -> Self {
+    pub(super) fn new(program: &'p GeneratedProgram, unit: &'p Unit, out: &'p mut String) -> Self {
         Self { program, unit, out, source_line: 10 }
     }
 
-    pub(super) fn function(mut self, function: &Function, kind: &ModelSymbolKind) {
+    pub(super) fn function(mut self, function: &GeneratedFunction, kind: &ModelSymbolKind) {
         let name = &self.program.symbol(function.symbol).name;
         line!(self.out, ".reg .b32 %acc;");
         self.location();
-        if self.unit.debug == Debug::Full {
+        if self.unit.debug == DebugLevel::Full {
             line!(self.out, "$begin_{name}:");
         }
         line!(self.out, "mov.u32 %acc, %tid.x;");
@@ -65,38 +67,38 @@ impl<'p> BodyPrinter<'p> {
             }
             _ => line!(self.out, "ret;"),
         }
-        if self.unit.debug == Debug::Full {
+        if self.unit.debug == DebugLevel::Full {
             line!(self.out, "$end_{name}:");
         }
     }
 
     fn location(&mut self) {
-        if self.unit.debug != Debug::Off {
+        if self.unit.debug != DebugLevel::Off {
             line!(self.out, ".loc 1 {} 3", self.source_line);
             self.source_line += 1;
         }
     }
 
     /// Mixes a parameter or a result into the accumulator.
-    fn load_value(&mut self, ty: Type, load: &str, name: &str) {
+    fn load_value(&mut self, ty: GeneratedType, load: &str, name: &str) {
         match ty {
-            Type::B32 => line!(
+            GeneratedType::B32 => line!(
                 self.out,
                 "{{ .reg .b32 %v; {load}.b32 %v, [{name}]; xor.b32 %acc, %acc, %v; }}"
             ),
-            Type::F32 => line!(
+            GeneratedType::F32 => line!(
                 self.out,
                 "{{ .reg .f32 %v; .reg .b32 %w; {load}.f32 %v, [{name}]; mov.b32 %w, %v; xor.b32 %acc, %acc, %w; }}"
             ),
-            Type::B64 => line!(
+            GeneratedType::B64 => line!(
                 self.out,
                 "{{ .reg .b64 %v; .reg .b32 %w; {load}.b64 %v, [{name}]; cvt.u32.u64 %w, %v; add.u32 %acc, %acc, %w; }}"
             ),
-            Type::F64 => line!(
+            GeneratedType::F64 => line!(
                 self.out,
                 "{{ .reg .f64 %v; .reg .b64 %u; .reg .b32 %w; {load}.f64 %v, [{name}]; mov.b64 %u, %v; cvt.u32.u64 %w, %u; add.u32 %acc, %acc, %w; }}"
             ),
-            Type::Bytes { size, .. } => line!(
+            GeneratedType::Bytes { size, .. } => line!(
                 self.out,
                 "{{ .reg .b32 %v, %w; {load}.b32 %v, [{name}]; {load}.b32 %w, [{name}+{}]; xor.b32 %acc, %acc, %v; add.u32 %acc, %acc, %w; }}",
                 size - 4
@@ -105,23 +107,23 @@ impl<'p> BodyPrinter<'p> {
     }
 
     /// Stores a value made from the accumulator into a parameter or a result.
-    fn store_value(&mut self, ty: Type, name: &str) {
+    fn store_value(&mut self, ty: GeneratedType, name: &str) {
         match ty {
-            Type::B32 => line!(self.out, "st.param.b32 [{name}], %acc;"),
-            Type::F32 => {
+            GeneratedType::B32 => line!(self.out, "st.param.b32 [{name}], %acc;"),
+            GeneratedType::F32 => {
                 line!(self.out, "{{ .reg .f32 %v; mov.b32 %v, %acc; st.param.f32 [{name}], %v; }}")
             }
-            Type::B64 => line!(
+            GeneratedType::B64 => line!(
                 self.out,
                 "{{ .reg .b64 %v; cvt.u64.u32 %v, %acc; st.param.b64 [{name}], %v; }}"
             ),
-            Type::F64 => {
+            GeneratedType::F64 => {
                 line!(
                     self.out,
                     "{{ .reg .f64 %v; mov.b64 %v, {{%acc, %acc}}; st.param.f64 [{name}], %v; }}"
                 );
             }
-            Type::Bytes { size, .. } => {
+            GeneratedType::Bytes { size, .. } => {
                 line!(
                     self.out,
                     "st.param.b32 [{name}], %acc; st.param.b32 [{name}+{}], %acc;",
@@ -131,11 +133,11 @@ impl<'p> BodyPrinter<'p> {
         }
     }
 
-    fn name(&self, symbol: SymbolId) -> &'p str {
+    fn name(&self, symbol: GeneratedSymbolId) -> &'p str {
         &self.program.symbol(symbol).name
     }
 
-    fn kind(&self, symbol: SymbolId) -> &'p ModelSymbolKind {
+    fn kind(&self, symbol: GeneratedSymbolId) -> &'p ModelSymbolKind {
         believed_kind(self.program, self.unit, symbol)
     }
 
@@ -249,9 +251,9 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         }
     }
 
-    fn call_table(&mut self, table: SymbolId, index: u32, signature: &Signature) {
+    fn call_table(&mut self, table: GeneratedSymbolId, index: u32, signature: &Signature) {
         let space = self.space(table);
-        let volatile = if space == Space::Const { "" } else { ".volatile" };
+        let volatile = if space == GeneratedSpace::Const { "" } else { ".volatile" };
         let name = self.name(table);
         line!(
             self.out,
@@ -262,15 +264,15 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         self.call("%fn", Some(signature), signature);
     }
 
-    fn space(&self, symbol: SymbolId) -> Space {
+    fn space(&self, symbol: GeneratedSymbolId) -> GeneratedSpace {
         match self.kind(symbol) {
             ModelSymbolKind::Variable(space, _) => *space,
-            ModelSymbolKind::DynamicShared(_) => Space::Shared,
-            _ => Space::Global,
+            ModelSymbolKind::DynamicShared(_) => GeneratedSpace::Shared,
+            _ => GeneratedSpace::Global,
         }
     }
 
-    fn address(&mut self, symbol: SymbolId, addend: u32, generic: bool) {
+    fn address(&mut self, symbol: GeneratedSymbolId, addend: u32, generic: bool) {
         let name = self.name(symbol);
         let plus = if addend > 0 { format!("+{addend}") } else { String::new() };
         line!(self.out, ".reg .b64 %a; .reg .b32 %l, %h; mov.u64 %a, {name}{plus};");
@@ -284,14 +286,14 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         line!(self.out, "mov.b64 {{%l, %h}}, %a; xor.b32 %acc, %acc, %l; add.u32 %acc, %acc, %h;");
     }
 
-    fn access(&mut self, symbol: SymbolId, offset: u32, store: bool, indexed: bool) {
+    fn access(&mut self, symbol: GeneratedSymbolId, offset: u32, store: bool, indexed: bool) {
         let (ModelSymbolKind::Variable(_, shape) | ModelSymbolKind::DynamicShared(shape)) =
             self.kind(symbol)
         else {
             return;
         };
         let space = self.space(symbol);
-        let volatile = if space == Space::Const { "" } else { ".volatile" };
+        let volatile = if space == GeneratedSpace::Const { "" } else { ".volatile" };
         let (space, name) = (space.name(), self.name(symbol));
         let register = if shape.width == 8 { "b64" } else { "b32" };
         line!(self.out, ".reg .b64 %a, %x; .reg .{register} %v; .reg .b32 %w;");
@@ -413,7 +415,7 @@ call (res), __cuda_syscall_generated, (a0); ld.param.b32 %v, [res]; add.u32 %acc
         line!(self.out, "{text}");
     }
 
-    fn fetch(&mut self, symbol: SymbolId, sampler: Option<SymbolId>) {
+    fn fetch(&mut self, symbol: GeneratedSymbolId, sampler: Option<GeneratedSymbolId>) {
         let name = self.name(symbol);
         if *self.kind(symbol) == ModelSymbolKind::Reference(OpaqueReference::Surface) {
             line!(
@@ -430,47 +432,47 @@ mov.b32 %v, %f1; add.u32 %acc, %acc, %v;"
         }
     }
 
-    fn special(&mut self, special: Special) {
+    fn special(&mut self, special: SpecialInstruction) {
         if let Some(text) = recent::text(special) {
             line!(self.out, "{text}");
             return;
         }
         let text = match special {
-            Special::CtaidZ => ".reg .b32 %v; mov.u32 %v, %ctaid.z; add.u32 %acc, %acc, %v;",
-            Special::Mbarrier => {
+            SpecialInstruction::CtaidZ => ".reg .b32 %v; mov.u32 %v, %ctaid.z; add.u32 %acc, %acc, %v;",
+            SpecialInstruction::Mbarrier => {
                 ".reg .b64 %s; .reg .b32 %t, %v; .shared .align 8 .b64 bar[1]; mov.u32 %t, bar; mbarrier.init.shared.b64 [%t], 5;
 mbarrier.arrive.shared.b64 %s, [%t]; cvt.u32.u64 %v, %s; add.u32 %acc, %acc, %v;"
             }
-            Special::Warp => {
+            SpecialInstruction::Warp => {
                 ".reg .b32 %v<3>; .reg .pred %p; setp.gt.u32 %p, %acc, 3; vote.sync.ballot.b32 %v0, %p, 0xffffffff;
 shfl.sync.idx.b32 %v1, %acc, 1, 31, 0xffffffff; match.any.sync.b32 %v2, %acc, 0xffffffff;
 xor.b32 %acc, %v0, %v1; xor.b32 %acc, %acc, %v2;"
             }
-            Special::Exit => ".reg .pred %p; setp.eq.u32 %p, %acc, 77; @%p exit;",
-            Special::SparseMma => {
+            SpecialInstruction::Exit => ".reg .pred %p; setp.eq.u32 %p, %acc, 77; @%p exit;",
+            SpecialInstruction::SparseMma => {
                 ".reg .f32 %f<4>; .reg .b32 %v; mov.b32 %f0, %acc; mov.b32 %f1, %acc; mov.b32 %f2, %acc; mov.b32 %f3, %acc;
 mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%acc, %acc}, {%acc, %acc}, {%f0, %f1, %f2, %f3}, %acc, 0x0;
 mov.b32 %v, %f0; xor.b32 %acc, %acc, %v;"
             }
-            Special::Cluster => {
+            SpecialInstruction::Cluster => {
                 ".reg .b32 %v; mov.u32 %v, %cluster_ctaid.x; add.u32 %acc, %acc, %v; barrier.cluster.arrive; barrier.cluster.wait;"
             }
-            Special::GridDependency => "griddepcontrol.wait; griddepcontrol.launch_dependents;",
-            Special::SetMaxRegisters => "setmaxnreg.inc.sync.aligned.u32 120;",
-            Special::ReservedShared => {
+            SpecialInstruction::GridDependency => "griddepcontrol.wait; griddepcontrol.launch_dependents;",
+            SpecialInstruction::SetMaxRegisters => "setmaxnreg.inc.sync.aligned.u32 120;",
+            SpecialInstruction::ReservedShared => {
                 ".reg .b32 %v; mov.u32 %v, %reserved_smem_offset_begin; add.u32 %acc, %acc, %v;"
             }
-            Special::Trap => ".reg .pred %p; setp.eq.u32 %p, %acc, 99; @%p trap;",
-            Special::Atomic => {
+            SpecialInstruction::Trap => ".reg .pred %p; setp.eq.u32 %p, %acc, 99; @%p trap;",
+            SpecialInstruction::Atomic => {
                 ".reg .b64 %a; .reg .b32 %v; .shared .align 4 .b32 word; cvt.u64.u32 %a, %acc; atom.global.add.u32 %v, [%a], 3;
 atom.shared.cas.b32 %v, [word], %v, 5; red.global.add.u32 [%a], %v; add.u32 %acc, %acc, %v;"
             }
-            Special::BarrierRegister => "bar.sync %acc;",
-            Special::BulkCopy => {
+            SpecialInstruction::BarrierRegister => "bar.sync %acc;",
+            SpecialInstruction::BulkCopy => {
                 ".reg .b64 %a; .reg .b32 %v, %w; .shared .align 16 .b8 buf[64]; .shared .align 8 .b64 bar; cvt.u64.u32 %a, %acc;
 mov.u32 %v, buf; mov.u32 %w, bar; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%v], [%a], 64, [%w];"
             }
-            Special::Wgmma => {
+            SpecialInstruction::Wgmma => {
                 ".reg .f32 %f<4>; .reg .b64 %d; .reg .b32 %v; cvt.u64.u32 %d, %acc;
 mov.b32 %f0, %acc; mov.b32 %f1, %acc; mov.b32 %f2, %acc; mov.b32 %f3, %acc; wgmma.fence.sync.aligned;
 wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %d, %d, 1, 1, 1, 0, 0;

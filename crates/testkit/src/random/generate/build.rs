@@ -1,15 +1,17 @@
 //! Builds the frame of a program: files, names, who defines what, who may see whom.
 //!
-//! In: a family and a random number generator. Out: a [`Program`] whose functions still have empty
-//! bodies, which [`super::fill`] completes. Guaranteed: in no file do two symbols share a name, and
-//! calls can be made acyclic because a function is only reached from functions with a smaller id.
+//! In: a family and a random number generator. Out: a [`GeneratedProgram`] whose functions still
+//! have empty bodies, which [`super::fill`] completes. Guaranteed: in no file do two symbols share
+//! a name, and calls can be made acyclic because a function is only reached from functions with a
+//! smaller id.
 
 use super::cuda;
 use super::fill;
 use super::mix::{Mix, ProgramFamily};
 use super::model::{
-    Arch, ArrayShape, Debug, Function, Item, Linkage, ModelSymbolKind, OpaqueReference, Program,
-    Signature, Space, Symbol, SymbolId, Type, Unit, Variable,
+    ArrayShape, DebugLevel, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
+    GeneratedSpace, GeneratedSymbol, GeneratedSymbolId, GeneratedType, GeneratedVariable,
+    ModelSymbolKind, OpaqueReference, PtxArch, Signature, Unit,
 };
 use super::names;
 use super::recent;
@@ -17,7 +19,12 @@ use super::rng::Rng;
 use std::collections::BTreeMap;
 
 /// The complete program of a family.
-pub(super) fn build(seed: u64, family: &ProgramFamily, arch: Arch, rng: &mut Rng) -> Program {
+pub(super) fn build(
+    seed: u64,
+    family: &ProgramFamily,
+    arch: PtxArch,
+    rng: &mut Rng,
+) -> GeneratedProgram {
     let mut builder = ProgramBuilder::new(seed, family, arch, rng);
     if builder.mix.cuda {
         cuda::fill(&mut builder.program, builder.mix, builder.rng);
@@ -36,7 +43,7 @@ pub(super) fn build(seed: u64, family: &ProgramFamily, arch: Arch, rng: &mut Rng
 }
 
 /// Where a symbol is defined and who may name it.
-pub(super) struct Home {
+pub(super) struct SymbolHome {
     /// First file that defines it.
     pub unit: usize,
     /// Only that file may name it.
@@ -49,18 +56,18 @@ pub(super) struct Home {
 pub(super) struct ProgramBuilder<'r> {
     pub rng: &'r mut Rng,
     pub mix: &'static Mix,
-    pub program: Program,
-    homes: Vec<Home>,
+    pub program: GeneratedProgram,
+    homes: Vec<SymbolHome>,
     /// Per file, which symbol each name stands for.
-    claims: Vec<BTreeMap<String, SymbolId>>,
+    claims: Vec<BTreeMap<String, GeneratedSymbolId>>,
     signatures: Vec<Signature>,
 }
 
 impl<'r> ProgramBuilder<'r> {
-    fn new(seed: u64, family: &ProgramFamily, arch: Arch, rng: &'r mut Rng) -> Self {
+    fn new(seed: u64, family: &ProgramFamily, arch: PtxArch, rng: &'r mut Rng) -> Self {
         let mix = family.mix;
         let count = rng.range(mix.units.0, mix.units.1);
-        let program = Program {
+        let program = GeneratedProgram {
             seed,
             family: family.name,
             link_arch: arch,
@@ -123,13 +130,15 @@ impl<'r> ProgramBuilder<'r> {
     }
 
     /// All symbols with their homes.
-    pub(super) fn symbols(&self) -> impl Iterator<Item = (SymbolId, &Symbol, &Home)> {
+    pub(super) fn symbols(
+        &self,
+    ) -> impl Iterator<Item = (GeneratedSymbolId, &GeneratedSymbol, &SymbolHome)> {
         let pairs = self.program.symbols.iter().zip(&self.homes);
-        pairs.enumerate().map(|(i, (symbol, home))| (SymbolId(i as u32), symbol, home))
+        pairs.enumerate().map(|(i, (symbol, home))| (GeneratedSymbolId(i as u32), symbol, home))
     }
 
     /// True if code or data of `unit` may name `id`.
-    pub(super) fn visible(&self, unit: usize, id: SymbolId) -> bool {
+    pub(super) fn visible(&self, unit: usize, id: GeneratedSymbolId) -> bool {
         let home = &self.homes[id.0 as usize];
         let name = &self.program.symbol(id).name;
         (home.unit == unit || !home.local)
@@ -137,12 +146,12 @@ impl<'r> ProgramBuilder<'r> {
     }
 
     /// Notes that `unit` names `id`, which closes the name for others of that name.
-    pub(super) fn claim(&mut self, unit: usize, id: SymbolId) {
+    pub(super) fn claim(&mut self, unit: usize, id: GeneratedSymbolId) {
         self.claims[unit].insert(self.program.symbol(id).name.clone(), id);
     }
 
-    fn add(&mut self, stem: &str, kind: ModelSymbolKind, home: Home) -> SymbolId {
-        let id = SymbolId(self.program.symbols.len() as u32);
+    fn add(&mut self, stem: &str, kind: ModelSymbolKind, home: SymbolHome) -> GeneratedSymbolId {
+        let id = GeneratedSymbolId(self.program.symbols.len() as u32);
         let mut name = format!("{stem}{}", id.0);
         if home.local && self.rng.chance(self.mix.same_name_pc) {
             // One of few names, so that other files use it too, for something else or for the same
@@ -162,7 +171,7 @@ impl<'r> ProgramBuilder<'r> {
             };
         }
         let unit = home.unit;
-        self.program.symbols.push(Symbol { name, kind, unified: None });
+        self.program.symbols.push(GeneratedSymbol { name, kind, unified: None });
         self.homes.push(home);
         self.claim(unit, id);
         id
@@ -170,7 +179,7 @@ impl<'r> ProgramBuilder<'r> {
 
     /// The files that define one more copy of a symbol of `unit`: some others, each with a name
     /// still free.
-    pub(super) fn further_units(&mut self, unit: usize, id: SymbolId) -> Vec<usize> {
+    pub(super) fn further_units(&mut self, unit: usize, id: GeneratedSymbolId) -> Vec<usize> {
         let mut others = Vec::new();
         for other in 0..self.program.units.len() {
             if other != unit && self.visible(other, id) && self.rng.chance(50) {
@@ -184,9 +193,9 @@ impl<'r> ProgramBuilder<'r> {
     fn variables(&mut self) {
         for unit in 0..self.program.units.len() {
             for (space, range) in [
-                (Space::Global, self.mix.globals),
-                (Space::Const, self.mix.constants),
-                (Space::Shared, self.mix.shared),
+                (GeneratedSpace::Global, self.mix.globals),
+                (GeneratedSpace::Const, self.mix.constants),
+                (GeneratedSpace::Shared, self.mix.shared),
             ] {
                 for _ in 0..self.rng.range(range.0, range.1) {
                     self.variable(unit, space);
@@ -204,25 +213,28 @@ impl<'r> ProgramBuilder<'r> {
         }
     }
 
-    fn variable(&mut self, unit: usize, space: Space) {
+    fn variable(&mut self, unit: usize, space: GeneratedSpace) {
         let mut shape = shape(self.rng, space);
         shape.align = self.large_align(space).unwrap_or(shape.align);
-        let managed = space == Space::Global && self.rng.chance(self.mix.managed_pc);
-        let kind = ModelSymbolKind::Variable(if managed { Space::Managed } else { space }, shape);
+        let managed = space == GeneratedSpace::Global && self.rng.chance(self.mix.managed_pc);
+        let kind =
+            ModelSymbolKind::Variable(if managed { GeneratedSpace::Managed } else { space }, shape);
         let local = self.rng.chance(self.mix.local_pc);
         let weak = !local && self.rng.chance(self.mix.weak_variable_pc);
         let stem = ["g", "data", "tab"][self.rng.below(3)];
-        let home = Home { unit, local, ahead: !local };
+        let home = SymbolHome { unit, local, ahead: !local };
         let id = self.add(stem, kind.clone(), home);
         let linkage = match (local, weak) {
-            (true, _) => Linkage::Local,
-            (_, true) => Linkage::Weak,
-            _ => Linkage::Visible,
+            (true, _) => GeneratedLinkage::Local,
+            (_, true) => GeneratedLinkage::Weak,
+            _ => GeneratedLinkage::Visible,
         };
         let mut copies = vec![(unit, linkage)];
         if weak {
             copies.extend(
-                self.further_units(unit, id).into_iter().map(|other| (other, Linkage::Weak)),
+                self.further_units(unit, id)
+                    .into_iter()
+                    .map(|other| (other, GeneratedLinkage::Weak)),
             );
             self.crown(&mut copies);
         }
@@ -236,23 +248,24 @@ impl<'r> ProgramBuilder<'r> {
             if let (ModelSymbolKind::Variable(_, shape), true) = (&mut kind, weak) {
                 shape.align = self.large_align(space).unwrap_or(shape.align);
             }
-            let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
-            self.program.units[unit].items.push(Item::Variable(variable));
+            let variable = GeneratedVariable { symbol: id, linkage, kind, init: Vec::new() };
+            self.program.units[unit].items.push(GeneratedItem::Variable(variable));
         }
     }
 
     /// An alignment as nobody needs it but ptxas takes it, sometimes, in families that have such.
-    pub(super) fn large_align(&mut self, space: Space) -> Option<u32> {
-        let largest = if matches!(space, Space::Shared | Space::Const) { 14 } else { 20 };
+    pub(super) fn large_align(&mut self, space: GeneratedSpace) -> Option<u32> {
+        let largest =
+            if matches!(space, GeneratedSpace::Shared | GeneratedSpace::Const) { 14 } else { 20 };
         let pc = self.mix.large_align_pc;
         (pc > 0 && self.rng.chance(pc)).then(|| 1 << self.rng.range(6, largest))
     }
 
     /// Lets one of several weak copies be strong, sometimes.
-    fn crown(&mut self, copies: &mut [(usize, Linkage)]) {
+    fn crown(&mut self, copies: &mut [(usize, GeneratedLinkage)]) {
         if self.rng.chance(self.mix.strong_winner_pc) {
             let winner = self.rng.below(copies.len());
-            copies[winner].1 = Linkage::Visible;
+            copies[winner].1 = GeneratedLinkage::Visible;
         }
     }
 
@@ -263,7 +276,7 @@ impl<'r> ProgramBuilder<'r> {
             1 if independent => OpaqueReference::Sampler,
             _ => OpaqueReference::Texture,
         };
-        let home = Home { unit, local: false, ahead: false };
+        let home = SymbolHome { unit, local: false, ahead: false };
         let kind = ModelSymbolKind::Reference(kind);
         let id = self.add("tex", kind.clone(), home);
         self.define_reference(unit, id, &kind);
@@ -273,9 +286,9 @@ impl<'r> ProgramBuilder<'r> {
     /// reference would have to guess the largest.
     fn common(&mut self) {
         let unit = self.rng.below(self.program.units.len());
-        let first = shape(self.rng, Space::Global);
-        let kind = ModelSymbolKind::Variable(Space::Global, first);
-        let id = self.add("common", kind, Home { unit, local: false, ahead: false });
+        let first = shape(self.rng, GeneratedSpace::Global);
+        let kind = ModelSymbolKind::Variable(GeneratedSpace::Global, first);
+        let id = self.add("common", kind, SymbolHome { unit, local: false, ahead: false });
         let same_size = self.rng.chance(50);
         let mut units = vec![unit];
         if same_size {
@@ -290,24 +303,29 @@ impl<'r> ProgramBuilder<'r> {
             if !same_size {
                 shape.count = if winner == Some(unit) { 20 } else { self.rng.range(1, 20) as u32 };
             }
-            shape.align =
-                self.large_align(Space::Global).unwrap_or(shape.width << self.rng.below(4));
-            let linkage = if winner == Some(unit) { Linkage::Visible } else { Linkage::Common };
-            let kind = ModelSymbolKind::Variable(Space::Global, shape);
-            let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
-            self.program.units[unit].items.push(Item::Variable(variable));
+            shape.align = self
+                .large_align(GeneratedSpace::Global)
+                .unwrap_or(shape.width << self.rng.below(4));
+            let linkage = if winner == Some(unit) {
+                GeneratedLinkage::Visible
+            } else {
+                GeneratedLinkage::Common
+            };
+            let kind = ModelSymbolKind::Variable(GeneratedSpace::Global, shape);
+            let variable = GeneratedVariable { symbol: id, linkage, kind, init: Vec::new() };
+            self.program.units[unit].items.push(GeneratedItem::Variable(variable));
             self.claim(unit, id);
         }
     }
 
     /// `.extern .shared x[]`, of one name in several files; each declares it, none defines it.
     fn dynamic_shared(&mut self) {
-        let align = self.large_align(Space::Shared).unwrap_or(1 << self.rng.range(0, 5));
+        let align = self.large_align(GeneratedSpace::Shared).unwrap_or(1 << self.rng.range(0, 5));
         let shape = ArrayShape { width: 1, count: 0, align };
-        let home = Home { unit: 0, local: false, ahead: false };
+        let home = SymbolHome { unit: 0, local: false, ahead: false };
         self.add("dynamic", ModelSymbolKind::DynamicShared(shape), home);
         if self.rng.chance(30) {
-            let home = Home { unit: 0, local: false, ahead: false };
+            let home = SymbolHome { unit: 0, local: false, ahead: false };
             self.add("dynamic", ModelSymbolKind::DynamicShared(shape), home);
         }
     }
@@ -336,12 +354,12 @@ impl<'r> ProgramBuilder<'r> {
         let local = self.rng.chance(self.mix.local_pc);
         let weak = !local && self.rng.chance(self.mix.weak_function_pc);
         let stem = ["f", "work", "fn_"][self.rng.below(3)];
-        let home = Home { unit, local, ahead: true };
+        let home = SymbolHome { unit, local, ahead: true };
         let id = self.add(stem, ModelSymbolKind::Function(signature), home);
         let linkage = match (local, weak) {
-            (true, _) => Linkage::Local,
-            (_, true) => Linkage::Weak,
-            _ => Linkage::Visible,
+            (true, _) => GeneratedLinkage::Local,
+            (_, true) => GeneratedLinkage::Weak,
+            _ => GeneratedLinkage::Visible,
         };
         self.function_copies(unit, id, linkage, Vec::new());
     }
@@ -354,24 +372,26 @@ impl<'r> ProgramBuilder<'r> {
     fn function_copies(
         &mut self,
         unit: usize,
-        id: SymbolId,
-        linkage: Linkage,
+        id: GeneratedSymbolId,
+        linkage: GeneratedLinkage,
         directives: Vec<String>,
     ) {
         let entry = matches!(self.program.symbol(id).kind, ModelSymbolKind::Entry(_));
         let references = if entry { self.parameters() } else { Vec::new() };
         let mut copies = vec![(unit, linkage)];
-        if linkage == Linkage::Weak {
+        if linkage == GeneratedLinkage::Weak {
             copies.extend(
-                self.further_units(unit, id).into_iter().map(|other| (other, Linkage::Weak)),
+                self.further_units(unit, id)
+                    .into_iter()
+                    .map(|other| (other, GeneratedLinkage::Weak)),
             );
             self.crown(&mut copies);
         }
         for (unit, linkage) in copies {
             let (directives, references) = (directives.clone(), references.clone());
             let body = Vec::new();
-            let function = Function { symbol: id, linkage, references, directives, body };
-            self.program.units[unit].items.push(Item::Function(function));
+            let function = GeneratedFunction { symbol: id, linkage, references, directives, body };
+            self.program.units[unit].items.push(GeneratedItem::Function(function));
         }
     }
 
@@ -387,20 +407,24 @@ impl<'r> ProgramBuilder<'r> {
     }
 
     fn entry(&mut self, unit: usize) {
-        let mut params: Vec<Type> = (0..self.rng.below(4)).map(|_| value_type(self.rng)).collect();
+        let mut params: Vec<GeneratedType> =
+            (0..self.rng.below(4)).map(|_| value_type(self.rng)).collect();
         if self.rng.chance(5) {
-            params.push(Type::Bytes { size: 4 * self.rng.range(100, 900) as u32, align: 16 });
+            params.push(GeneratedType::Bytes {
+                size: 4 * self.rng.range(100, 900) as u32,
+                align: 16,
+            });
         }
         if self.mix.recent_pc > 0 && self.newest() && self.rng.chance(20) {
             let (size, align) = (4 * self.rng.range(1, 7000) as u32, 4 << self.rng.below(6));
-            params.push(Type::Bytes { size, align });
+            params.push(GeneratedType::Bytes { size, align });
         }
-        let home = Home { unit, local: false, ahead: true };
+        let home = SymbolHome { unit, local: false, ahead: true };
         let stem = ["k", "kernel", "main"][self.rng.below(3)];
         let id = self.add(stem, ModelSymbolKind::Entry(params), home);
         let directives = self.directives();
         let weak = self.rng.chance(self.mix.weak_entry_pc);
-        let linkage = if weak { Linkage::Weak } else { Linkage::Visible };
+        let linkage = if weak { GeneratedLinkage::Weak } else { GeneratedLinkage::Visible };
         self.function_copies(unit, id, linkage, directives);
     }
 
@@ -437,11 +461,13 @@ impl<'r> ProgramBuilder<'r> {
         for unit in 0..self.program.units.len() {
             // PTX has no alias of a weak function, and nvlink crashes on some aliases of local
             // ones.
-            let targets: Vec<SymbolId> = self.program.units[unit]
+            let targets: Vec<GeneratedSymbolId> = self.program.units[unit]
                 .items
                 .iter()
                 .filter_map(|item| match item {
-                    Item::Function(function) if function.linkage == Linkage::Visible => {
+                    GeneratedItem::Function(function)
+                        if function.linkage == GeneratedLinkage::Visible =>
+                    {
                         Some(function.symbol)
                     }
                     _ => None,
@@ -450,9 +476,10 @@ impl<'r> ProgramBuilder<'r> {
             for _ in 0..self.rng.range(self.mix.aliases.0, self.mix.aliases.1) {
                 let Some(&target) = self.rng.choose(&targets) else { break };
                 let kind = self.program.symbol(target).kind.clone();
-                let symbol = self.add("alias", kind, Home { unit, local: false, ahead: true });
+                let symbol =
+                    self.add("alias", kind, SymbolHome { unit, local: false, ahead: true });
                 let weak = self.rng.chance(40);
-                self.program.units[unit].items.push(Item::Alias { symbol, weak, target });
+                self.program.units[unit].items.push(GeneratedItem::Alias { symbol, weak, target });
             }
         }
     }
@@ -461,42 +488,47 @@ impl<'r> ProgramBuilder<'r> {
     fn tables(&mut self) {
         for unit in 0..self.program.units.len() {
             for _ in 0..self.rng.range(self.mix.tables.0, self.mix.tables.1) {
-                let space = if self.rng.chance(25) { Space::Const } else { Space::Global };
+                let space = if self.rng.chance(25) {
+                    GeneratedSpace::Const
+                } else {
+                    GeneratedSpace::Global
+                };
                 let shape = ArrayShape { width: 8, count: self.rng.range(1, 6) as u32, align: 8 };
                 let local = self.rng.chance(self.mix.local_pc);
                 let kind = ModelSymbolKind::Variable(space, shape);
-                let id = self.add("vtable", kind.clone(), Home { unit, local, ahead: false });
-                let linkage = if local { Linkage::Local } else { Linkage::Visible };
-                let variable = Variable { symbol: id, linkage, kind, init: Vec::new() };
+                let id = self.add("vtable", kind.clone(), SymbolHome { unit, local, ahead: false });
+                let linkage =
+                    if local { GeneratedLinkage::Local } else { GeneratedLinkage::Visible };
+                let variable = GeneratedVariable { symbol: id, linkage, kind, init: Vec::new() };
                 // Before the functions, which use it.
-                self.program.units[unit].items.insert(0, Item::Variable(variable));
+                self.program.units[unit].items.insert(0, GeneratedItem::Variable(variable));
             }
         }
     }
 }
 
-fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
+fn unit(index: usize, arch: PtxArch, mix: &Mix, rng: &mut Rng) -> Unit {
     let guest = rng.chance(mix.cross_arch_pc) && rng.chance(60);
     let arch = if guest { rng.choose(arch.guests()).copied().unwrap_or(arch) } else { arch };
     let lower =
-        Arch::ALL.into_iter().filter(|a| a.number() < arch.number() && *a != Arch("sm_90a"));
-    let lower: Vec<Arch> = lower.collect();
+        PtxArch::ALL.into_iter().filter(|a| a.number() < arch.number() && *a != PtxArch("sm_90a"));
+    let lower: Vec<PtxArch> = lower.collect();
     let target = if rng.chance(8) { rng.choose(&lower).copied().unwrap_or(arch) } else { arch };
     let debug = match () {
-        () if rng.chance(mix.debug_pc) => Debug::Full,
-        () if rng.chance(mix.lines_pc) => Debug::Lines,
-        () => Debug::Off,
+        () if rng.chance(mix.debug_pc) => DebugLevel::Full,
+        () if rng.chance(mix.lines_pc) => DebugLevel::Lines,
+        () => DebugLevel::Off,
     };
     let mut options = Vec::new();
     if rng.chance(mix.options_pc) {
         options.push(match rng.below(3) {
             // -g goes with -O0 only, its default.
-            0 if debug != Debug::Full => format!("-O{}", rng.below(4)),
+            0 if debug != DebugLevel::Full => format!("-O{}", rng.below(4)),
             _ => format!("-maxrregcount={}", registers(rng)),
         });
     }
     if mix.compiler_pc > 0 && rng.chance(mix.compiler_pc) {
-        let plain = debug == Debug::Off && options.is_empty();
+        let plain = debug == DebugLevel::Off && options.is_empty();
         for _ in 0..rng.range(1, 2) {
             options.extend(recent::compiler_option(plain, rng));
         }
@@ -508,7 +540,11 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
     let stem = ["unit", "m", "file_"][rng.below(3)];
     let name = format!("{stem}{index}");
     Unit {
-        name: if mix.names_pc > 0 { names::file(name, debug == Debug::Off, rng) } else { name },
+        name: if mix.names_pc > 0 {
+            names::file(name, debug == DebugLevel::Off, rng)
+        } else {
+            name
+        },
         ptx_version: ptx_version(target, rng),
         target,
         arch,
@@ -523,8 +559,8 @@ fn unit(index: usize, arch: Arch, mix: &Mix, rng: &mut Rng) -> Unit {
 }
 
 /// Mostly the newest, else an older one that knows the target and what the generator writes.
-fn ptx_version(target: Arch, rng: &mut Rng) -> &'static str {
-    if rng.chance(85) || target == Arch("sm_88") || target.number() >= 100 {
+fn ptx_version(target: PtxArch, rng: &mut Rng) -> &'static str {
+    if rng.chance(85) || target == PtxArch("sm_88") || target.number() >= 100 {
         return target.ptx_version();
     }
     if target.number() >= 89 { rng.pick(&["8.6", "8.0"]) } else { rng.pick(&["8.6", "8.0", "7.8"]) }
@@ -536,35 +572,35 @@ fn registers(rng: &mut Rng) -> usize {
     if rng.chance(10) { 24 + 8 * rng.below(5) } else { 64 + 8 * rng.below(8) }
 }
 
-fn value_type(rng: &mut Rng) -> Type {
+fn value_type(rng: &mut Rng) -> GeneratedType {
     match rng.below(8) {
-        0..4 => Type::B32,
-        4 => Type::B64,
-        5 => Type::F32,
-        6 => Type::F64,
-        _ => Type::Bytes { size: 4 * rng.range(1, 16) as u32, align: 4 << rng.below(3) },
+        0..4 => GeneratedType::B32,
+        4 => GeneratedType::B64,
+        5 => GeneratedType::F32,
+        6 => GeneratedType::F64,
+        _ => GeneratedType::Bytes { size: 4 * rng.range(1, 16) as u32, align: 4 << rng.below(3) },
     }
 }
 
 /// The first signature of a program is the plain one, so that prototypes of different files meet.
 fn signature(index: usize, rng: &mut Rng) -> Signature {
     let params = if index == 0 {
-        vec![Type::B32]
+        vec![GeneratedType::B32]
     } else {
         (0..rng.below(5)).map(|_| value_type(rng)).collect()
     };
-    let result = if index == 0 || rng.chance(70) { Some(Type::B32) } else { None };
+    let result = if index == 0 || rng.chance(70) { Some(GeneratedType::B32) } else { None };
     let result = if index > 0 && rng.chance(30) { Some(value_type(rng)) } else { result };
     Signature { params, result, noreturn: false }
 }
 
-fn shape(rng: &mut Rng, space: Space) -> ArrayShape {
+fn shape(rng: &mut Rng, space: GeneratedSpace) -> ArrayShape {
     let width = 1 << rng.weighted(&[3, 1, 8, 3]).unwrap_or(2);
     let count = match rng.below(10) {
         0..3 => 1,
         3..8 => rng.range(2, 16),
         8 => rng.range(17, 100),
-        _ => rng.range(100, if space == Space::Global { 2000 } else { 400 }),
+        _ => rng.range(100, if space == GeneratedSpace::Global { 2000 } else { 400 }),
     } as u32;
     let align = if rng.chance(60) { width } else { width.max(1 << rng.below(8)) };
     ArrayShape { width, count, align }

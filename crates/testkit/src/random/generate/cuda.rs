@@ -8,13 +8,13 @@ mod features;
 mod parts;
 
 use super::mix::Mix;
-use super::model::{Arch, Cuda, Program};
+use super::model::{Cuda, GeneratedProgram, PtxArch};
 use super::rng::Rng;
 use features::FEATURES;
 use parts::{ATTRIBUTES, KERNELS, OWN, SHARED, SourcePart, TEMPLATE_KERNEL};
 
 /// Makes the units of `program` CUDA C++.
-pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
+pub(super) fn fill(program: &mut GeneratedProgram, mix: &Mix, rng: &mut Rng) {
     let arch = program.link_arch;
     let mut header = SharedText::default();
     for _ in 0..rng.range(3, 9) {
@@ -66,7 +66,7 @@ pub(super) fn fill(program: &mut Program, mix: &Mix, rng: &mut Rng) {
 
 /// nvlink loses shared memory of whole programs where debug information is asked for
 /// (docs/DIFFERENCES.md, whole-program-debug).
-pub(super) fn without_debug(program: &mut Program) {
+pub(super) fn without_debug(program: &mut GeneratedProgram) {
     if program.units.iter().any(|unit| unit.whole_program) {
         program.link_options.retain(|option| option != "-g");
     }
@@ -109,7 +109,7 @@ impl SharedText {
     }
 
     /// One more part about a feature that `arch` has.
-    fn add_feature(&mut self, arch: Arch, rng: &mut Rng) {
+    fn add_feature(&mut self, arch: PtxArch, rng: &mut Rng) {
         let possible: Vec<_> =
             FEATURES.iter().filter(|feature| feature.since.suits(arch)).collect();
         let Some(feature) = rng.choose(&possible) else { return };

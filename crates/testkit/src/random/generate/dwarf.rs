@@ -4,7 +4,9 @@
 //! blocks with one compile unit, an entry per global variable and per function, as nvcc -G writes
 //! them. Guaranteed: accepted by `ptxas -g`.
 
-use super::model::{Function, Item, ModelSymbolKind, Program, Space, Unit};
+use super::model::{
+    GeneratedFunction, GeneratedItem, GeneratedProgram, GeneratedSpace, ModelSymbolKind, Unit,
+};
 use super::ptx::line;
 
 const ABBREVIATIONS: &str = ".section .debug_abbrev\n{
@@ -15,7 +17,7 @@ const ABBREVIATIONS: &str = ".section .debug_abbrev\n{
 .b8 0\n}";
 
 /// Appends the sections of `unit`.
-pub(super) fn print(program: &Program, unit: &Unit, out: &mut String) {
+pub(super) fn print(program: &GeneratedProgram, unit: &Unit, out: &mut String) {
     line!(out, "{ABBREVIATIONS}");
     let mut info = DebugInfo::default();
     info.bytes(&[2, 0]);
@@ -35,13 +37,13 @@ pub(super) fn print(program: &Program, unit: &Unit, out: &mut String) {
     info.bytes(&[5, 4]);
     for item in &unit.items {
         match item {
-            Item::Variable(variable) => {
+            GeneratedItem::Variable(variable) => {
                 if let ModelSymbolKind::Variable(space, _) = variable.kind {
                     info.variable(&program.symbol(variable.symbol).name, space, base_type);
                 }
             }
-            Item::Function(function) => info.function(program, function, base_type),
-            Item::Alias { .. } => {}
+            GeneratedItem::Function(function) => info.function(program, function, base_type),
+            GeneratedItem::Alias { .. } => {}
         }
     }
     info.bytes(&[0]);
@@ -73,11 +75,11 @@ impl DebugInfo {
         self.size += size;
     }
 
-    fn variable(&mut self, name: &str, space: Space, base_type: usize) {
+    fn variable(&mut self, name: &str, space: GeneratedSpace, base_type: usize) {
         let class = match space {
-            Space::Const => 4,
-            Space::Global | Space::Managed => 5,
-            Space::Shared => 8,
+            GeneratedSpace::Const => 4,
+            GeneratedSpace::Global | GeneratedSpace::Managed => 5,
+            GeneratedSpace::Shared => 8,
         };
         self.bytes(&[2]);
         self.string(name);
@@ -86,7 +88,12 @@ impl DebugInfo {
         self.word(&format!(".b64 {name}"), 8);
     }
 
-    fn function(&mut self, program: &Program, function: &Function, base_type: usize) {
+    fn function(
+        &mut self,
+        program: &GeneratedProgram,
+        function: &GeneratedFunction,
+        base_type: usize,
+    ) {
         let name = &program.symbol(function.symbol).name;
         self.bytes(&[4]);
         self.word(&format!(".b64 $begin_{name}"), 8);

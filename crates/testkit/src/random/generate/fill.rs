@@ -6,8 +6,8 @@
 use super::build::ProgramBuilder;
 use super::mix;
 use super::model::{
-    ArrayShape, Init, Item, Linkage, ModelSymbolKind, OpaqueReference, Signature, SlowPath, Space,
-    Special, Stmt, SymbolId, Syscall,
+    ArrayShape, GeneratedItem, GeneratedLinkage, GeneratedSpace, GeneratedSymbolId, Init,
+    ModelSymbolKind, OpaqueReference, Signature, SlowPath, SpecialInstruction, Stmt, Syscall,
 };
 use super::recent;
 
@@ -28,10 +28,10 @@ pub(super) fn fill(builder: &mut ProgramBuilder<'_>) {
 
 impl ProgramBuilder<'_> {
     fn initialise(&mut self, unit: usize, at: usize) {
-        let Item::Variable(variable) = &self.program.units[unit].items[at] else { return };
+        let GeneratedItem::Variable(variable) = &self.program.units[unit].items[at] else { return };
         let ModelSymbolKind::Variable(space, shape) = variable.kind else { return };
         let (id, linkage) = (variable.symbol, variable.linkage);
-        if space == Space::Shared || linkage == Linkage::Common {
+        if space == GeneratedSpace::Shared || linkage == GeneratedLinkage::Common {
             return;
         }
         let table = self.is_table(id);
@@ -58,12 +58,12 @@ impl ProgramBuilder<'_> {
             let limit = if shape.width == 1 { 256 } else { 60_000 };
             init.push(pointer.unwrap_or_else(|| Init::Value(self.rng.below(limit) as u64)));
         }
-        if let Item::Variable(variable) = &mut self.program.units[unit].items[at] {
+        if let GeneratedItem::Variable(variable) = &mut self.program.units[unit].items[at] {
             variable.init = init;
         }
     }
 
-    fn is_table(&self, id: SymbolId) -> bool {
+    fn is_table(&self, id: GeneratedSymbolId) -> bool {
         self.program.symbol(id).name.contains("vtable")
     }
 
@@ -72,17 +72,25 @@ impl ProgramBuilder<'_> {
         Some(Init::Address { symbol, addend: 0, generic: false, byte: None })
     }
 
-    fn pointer_element(&mut self, unit: usize, own: SymbolId, shape: ArrayShape) -> Option<Init> {
+    fn pointer_element(
+        &mut self,
+        unit: usize,
+        own: GeneratedSymbolId,
+        shape: ArrayShape,
+    ) -> Option<Init> {
         if shape.width != 8 && shape.width != 1 {
             return None;
         }
         // Own variables must stand above, or be such as can be declared ahead.
-        let above: Vec<SymbolId> = self
+        let above: Vec<GeneratedSymbolId> = self
             .symbols()
             .filter(|(id, symbol, home)| {
                 let memory = matches!(
                     symbol.kind,
-                    ModelSymbolKind::Variable(Space::Global | Space::Managed | Space::Const, _)
+                    ModelSymbolKind::Variable(
+                        GeneratedSpace::Global | GeneratedSpace::Managed | GeneratedSpace::Const,
+                        _
+                    )
                 );
                 memory && *id != own && (*id < own || home.ahead)
             })
@@ -107,8 +115,8 @@ impl ProgramBuilder<'_> {
         &mut self,
         unit: usize,
         test: impl Fn(&ModelSymbolKind) -> bool,
-    ) -> Option<SymbolId> {
-        let found: Vec<SymbolId> = self
+    ) -> Option<GeneratedSymbolId> {
+        let found: Vec<GeneratedSymbolId> = self
             .symbols()
             .filter(|(id, symbol, _)| test(&symbol.kind) && self.visible(unit, *id))
             .map(|(id, ..)| id)
@@ -119,24 +127,24 @@ impl ProgramBuilder<'_> {
     }
 
     fn body(&mut self, unit: usize, at: usize) {
-        let Item::Function(function) = &self.program.units[unit].items[at] else { return };
+        let GeneratedItem::Function(function) = &self.program.units[unit].items[at] else { return };
         let id = function.symbol;
         let body = self.same_body(unit, id).unwrap_or_else(|| {
             let count = self.rng.range(self.mix.statements.0, self.mix.statements.1);
             self.statements(unit, id, count, 0)
         });
-        if let Item::Function(function) = &mut self.program.units[unit].items[at] {
+        if let GeneratedItem::Function(function) = &mut self.program.units[unit].items[at] {
             function.body = body;
         }
     }
 
     /// Sometimes the body that an earlier file gave to the same function, as with templates in C++.
-    fn same_body(&mut self, unit: usize, id: SymbolId) -> Option<Vec<Stmt>> {
+    fn same_body(&mut self, unit: usize, id: GeneratedSymbolId) -> Option<Vec<Stmt>> {
         let target = self.program.units[unit].target;
         let earlier = self.program.units[..unit].iter().filter(|other| other.target == target);
         let item = earlier.flat_map(|other| &other.items).find(|item| item.symbol() == id)?;
         let references = item.references();
-        let Item::Function(function) = item else { return None };
+        let GeneratedItem::Function(function) = item else { return None };
         let body = function.body.clone();
         let possible = references.iter().all(|&id| self.visible(unit, id));
         if !possible || !self.rng.chance(40) {
@@ -146,11 +154,17 @@ impl ProgramBuilder<'_> {
         Some(body)
     }
 
-    fn statements(&mut self, unit: usize, id: SymbolId, count: usize, depth: u32) -> Vec<Stmt> {
+    fn statements(
+        &mut self,
+        unit: usize,
+        id: GeneratedSymbolId,
+        count: usize,
+        depth: u32,
+    ) -> Vec<Stmt> {
         (0..count).filter_map(|_| self.statement(unit, id, depth)).collect()
     }
 
-    fn statement(&mut self, unit: usize, id: SymbolId, depth: u32) -> Option<Stmt> {
+    fn statement(&mut self, unit: usize, id: GeneratedSymbolId, depth: u32) -> Option<Stmt> {
         let m = self.mix;
         let weights = [
             m.w_arith,
@@ -185,16 +199,16 @@ impl ProgramBuilder<'_> {
             3 => self.callee(unit, id).map(Stmt::CallAddress),
             4 => self.table_call(unit),
             5 => self.address(unit),
-            6 => self.access(unit, Space::Global),
-            7 => self.access(unit, Space::Const),
-            8 => self.access(unit, Space::Shared),
+            6 => self.access(unit, GeneratedSpace::Global),
+            7 => self.access(unit, GeneratedSpace::Const),
+            8 => self.access(unit, GeneratedSpace::Shared),
             9 => {
                 let mut shape = ArrayShape {
                     width: 1 << self.rng.below(4),
                     count: self.rng.range(1, 80) as u32,
                     align: 8 << self.rng.below(5),
                 };
-                shape.align = self.large_align(Space::Shared).unwrap_or(shape.align);
+                shape.align = self.large_align(GeneratedSpace::Shared).unwrap_or(shape.align);
                 Some(Stmt::FunctionShared { shape, used: self.rng.chance(85) })
             }
             10 => Some(Stmt::Frame(8 * self.rng.range(2, 80) as u32)),
@@ -222,9 +236,9 @@ impl ProgramBuilder<'_> {
     }
 
     /// A function that `caller` may call: one with a greater id, or any when recursion strikes.
-    fn callee(&mut self, unit: usize, caller: SymbolId) -> Option<SymbolId> {
+    fn callee(&mut self, unit: usize, caller: GeneratedSymbolId) -> Option<GeneratedSymbolId> {
         let any = self.rng.chance(self.mix.recursion_pc) || self.is_entry(caller);
-        let found: Vec<SymbolId> = self
+        let found: Vec<GeneratedSymbolId> = self
             .symbols()
             .filter(|(id, symbol, _)| {
                 matches!(symbol.kind, ModelSymbolKind::Function(_)) && (any || *id > caller)
@@ -237,12 +251,12 @@ impl ProgramBuilder<'_> {
         Some(id)
     }
 
-    fn is_entry(&self, id: SymbolId) -> bool {
+    fn is_entry(&self, id: GeneratedSymbolId) -> bool {
         matches!(self.program.symbol(id).kind, ModelSymbolKind::Entry(_))
     }
 
     fn table_call(&mut self, unit: usize) -> Option<Stmt> {
-        let tables: Vec<SymbolId> = self
+        let tables: Vec<GeneratedSymbolId> = self
             .symbols()
             .map(|(id, ..)| id)
             .filter(|&id| self.is_table(id) && self.visible(unit, id))
@@ -281,10 +295,10 @@ impl ProgramBuilder<'_> {
         Some(Stmt::Address { symbol, addend, generic: data && self.rng.chance(60) })
     }
 
-    fn access(&mut self, unit: usize, space: Space) -> Option<Stmt> {
+    fn access(&mut self, unit: usize, space: GeneratedSpace) -> Option<Stmt> {
         let symbol = self.any(unit, |kind| match kind {
             ModelSymbolKind::Variable(of, _) => of.name() == space.name(),
-            ModelSymbolKind::DynamicShared(_) => space == Space::Shared,
+            ModelSymbolKind::DynamicShared(_) => space == GeneratedSpace::Shared,
             _ => false,
         })?;
         let (ModelSymbolKind::Variable(_, shape) | ModelSymbolKind::DynamicShared(shape)) =
@@ -294,7 +308,7 @@ impl ProgramBuilder<'_> {
         };
         self.maybe_unsized(unit, symbol, space);
         let element = self.rng.below(shape.count.min(30) as usize) as u32;
-        let store = space != Space::Const && self.rng.chance(40);
+        let store = space != GeneratedSpace::Const && self.rng.chance(40);
         Some(Stmt::Access {
             symbol,
             offset: element * shape.width,
@@ -304,11 +318,15 @@ impl ProgramBuilder<'_> {
     }
 
     /// Lets a file declare a variable of others without its size.
-    fn maybe_unsized(&mut self, unit: usize, symbol: SymbolId, space: Space) {
+    fn maybe_unsized(&mut self, unit: usize, symbol: GeneratedSymbolId, space: GeneratedSpace) {
         let content = &self.program.units[unit];
         let foreign = content.items.iter().all(|item| item.symbol() != symbol);
         let new = content.beliefs.iter().all(|(id, _)| *id != symbol);
-        if space == Space::Shared || !foreign || !new || !self.rng.chance(self.mix.unsized_pc) {
+        if space == GeneratedSpace::Shared
+            || !foreign
+            || !new
+            || !self.rng.chance(self.mix.unsized_pc)
+        {
             return;
         }
         if let ModelSymbolKind::Variable(space, mut shape) = self.program.symbol(symbol).kind {
@@ -350,7 +368,7 @@ impl ProgramBuilder<'_> {
             return recent::special(arch, self.rng).map(Stmt::Special);
         }
         let sm = 10 * arch.number() + u32::from(arch.0.ends_with('a'));
-        let possible: Vec<Special> = Special::ALL
+        let possible: Vec<SpecialInstruction> = SpecialInstruction::ALL
             .iter()
             .filter(|(_, since)| if *since > 900 { sm == *since } else { sm >= 10 * since })
             .map(|(special, _)| *special)
@@ -360,7 +378,7 @@ impl ProgramBuilder<'_> {
 
     /// Gives every function that is not meant to be dead a caller.
     fn connect(&mut self) {
-        let functions: Vec<SymbolId> = self
+        let functions: Vec<GeneratedSymbolId> = self
             .symbols()
             .filter(|(_, symbol, _)| matches!(symbol.kind, ModelSymbolKind::Function(_)))
             .map(|(id, ..)| id)
@@ -370,7 +388,7 @@ impl ProgramBuilder<'_> {
             if self.rng.chance(self.mix.dead_pc) {
                 continue;
             }
-            let wanted: Vec<SymbolId> = match self.mix.shape {
+            let wanted: Vec<GeneratedSymbolId> = match self.mix.shape {
                 mix::CallShape::Chain => functions[..i].iter().rev().take(1).copied().collect(),
                 mix::CallShape::Layers => {
                     let start = (i / row).saturating_sub(1) * row;
@@ -392,7 +410,7 @@ impl ProgramBuilder<'_> {
 
     /// Adds calls of `callee` to the functions in `callers` that may name it, to a random kernel
     /// when there are none.
-    fn call_from(&mut self, callers: &[SymbolId], callee: SymbolId) {
+    fn call_from(&mut self, callers: &[GeneratedSymbolId], callee: GeneratedSymbolId) {
         let mut places = self.places(callee, |_, id| callers.contains(&id));
         if places.is_empty() {
             let entries = self.places(callee, |builder, id| builder.is_entry(id));
@@ -404,7 +422,7 @@ impl ProgramBuilder<'_> {
             }
             self.claim(unit, callee);
             let at_front = self.rng.chance(50);
-            if let Item::Function(function) = &mut self.program.units[unit].items[item] {
+            if let GeneratedItem::Function(function) = &mut self.program.units[unit].items[item] {
                 let at = if at_front { 0 } else { function.body.len() };
                 function.body.insert(at, Stmt::Call(callee));
             }
@@ -414,13 +432,13 @@ impl ProgramBuilder<'_> {
     /// Definitions from which `callee` can be named.
     fn places(
         &self,
-        callee: SymbolId,
-        test: impl Fn(&Self, SymbolId) -> bool,
+        callee: GeneratedSymbolId,
+        test: impl Fn(&Self, GeneratedSymbolId) -> bool,
     ) -> Vec<(usize, usize)> {
         let mut places = Vec::new();
         for (unit, content) in self.program.units.iter().enumerate() {
             for (at, item) in content.items.iter().enumerate() {
-                if matches!(item, Item::Function(f) if test(self, f.symbol))
+                if matches!(item, GeneratedItem::Function(f) if test(self, f.symbol))
                     && self.visible(unit, callee)
                 {
                     places.push((unit, at));

@@ -1,16 +1,17 @@
 //! Adds mistakes to a program, so that the link fails or has something to say.
 //!
-//! In: a valid [`Program`]. Out: the same with one thing wrong, of a kind that only a linker can
-//! see.
+//! In: a valid [`GeneratedProgram`]. Out: the same with one thing wrong, of a kind that only a
+//! linker can see.
 
 use super::model::{
-    Arch, ArrayShape, Function, Init, Item, Linkage, ModelSymbolKind, Program, Signature, Space,
-    Stmt, Symbol, SymbolId, Type, Unit, Variable,
+    ArrayShape, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
+    GeneratedSpace, GeneratedSymbol, GeneratedSymbolId, GeneratedType, GeneratedVariable, Init,
+    ModelSymbolKind, PtxArch, Signature, Stmt, Unit,
 };
 use super::rng::Rng;
 
 /// Adds one mistake; sometimes it finds no place for it and adds none.
-pub(super) fn add(program: &mut Program, rng: &mut Rng) {
+pub(super) fn add(program: &mut GeneratedProgram, rng: &mut Rng) {
     match rng.below(9) {
         0 => drop_definition(program, rng),
         1 => second_definition(program, rng),
@@ -18,23 +19,26 @@ pub(super) fn add(program: &mut Program, rng: &mut Rng) {
         3 => wrong_space(program, rng),
         4 => wrong_prototype(program, rng),
         5 => foreign_arch(program, rng),
-        6 => too_much(program, rng, Space::Const, 40_000),
-        7 => too_much(program, rng, Space::Shared, 30_000),
+        6 => too_much(program, rng, GeneratedSpace::Const, 40_000),
+        7 => too_much(program, rng, GeneratedSpace::Shared, 30_000),
         _ => entry_parameters(program, rng),
     }
 }
 
 /// Public definitions as (unit, item).
-fn public(program: &Program, test: impl Fn(&Item) -> bool) -> Vec<(usize, usize)> {
+fn public(
+    program: &GeneratedProgram,
+    test: impl Fn(&GeneratedItem) -> bool,
+) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for (unit, content) in program.units.iter().enumerate() {
         for (at, item) in content.items.iter().enumerate() {
             let linkage = match item {
-                Item::Variable(variable) => variable.linkage,
-                Item::Function(function) => function.linkage,
-                Item::Alias { .. } => continue,
+                GeneratedItem::Variable(variable) => variable.linkage,
+                GeneratedItem::Function(function) => function.linkage,
+                GeneratedItem::Alias { .. } => continue,
             };
-            if linkage == Linkage::Visible && test(item) {
+            if linkage == GeneratedLinkage::Visible && test(item) {
                 found.push((unit, at));
             }
         }
@@ -42,19 +46,19 @@ fn public(program: &Program, test: impl Fn(&Item) -> bool) -> Vec<(usize, usize)
     found
 }
 
-fn drop_definition(program: &mut Program, rng: &mut Rng) {
+fn drop_definition(program: &mut GeneratedProgram, rng: &mut Rng) {
     let victims = public(program, |item| !is_entry(program, item));
     if let Some(&(unit, at)) = rng.choose(&victims) {
         program.units[unit].items.remove(at);
     }
 }
 
-fn is_entry(program: &Program, item: &Item) -> bool {
+fn is_entry(program: &GeneratedProgram, item: &GeneratedItem) -> bool {
     matches!(program.symbol(item.symbol()).kind, ModelSymbolKind::Entry(_))
 }
 
 /// A file that does not know `symbol` yet.
-fn stranger(program: &Program, rng: &mut Rng, symbol: SymbolId) -> Option<usize> {
+fn stranger(program: &GeneratedProgram, rng: &mut Rng, symbol: GeneratedSymbolId) -> Option<usize> {
     let name = &program.symbol(symbol).name;
     let knows = |unit: &Unit| {
         unit.items.iter().any(|item| {
@@ -68,48 +72,57 @@ fn stranger(program: &Program, rng: &mut Rng, symbol: SymbolId) -> Option<usize>
     rng.choose(&units).copied()
 }
 
-fn second_definition(program: &mut Program, rng: &mut Rng) {
+fn second_definition(program: &mut GeneratedProgram, rng: &mut Rng) {
     let Some(&(unit, at)) = rng.choose(&public(program, |_| true)) else { return };
     let mut item = program.units[unit].items[at].clone();
     let Some(other) = stranger(program, rng, item.symbol()) else { return };
     match &mut item {
-        Item::Variable(variable) => variable.init.clear(),
-        Item::Function(function) => function.body = vec![Stmt::Arith(3)],
-        Item::Alias { .. } => {}
+        GeneratedItem::Variable(variable) => variable.init.clear(),
+        GeneratedItem::Function(function) => function.body = vec![Stmt::Arith(3)],
+        GeneratedItem::Alias { .. } => {}
     }
     program.units[other].items.push(item);
 }
 
 /// Lets a file that does not know the symbol believe it to be of `kind`, and use it.
-fn believe(program: &mut Program, unit: usize, symbol: SymbolId, kind: ModelSymbolKind) {
+fn believe(
+    program: &mut GeneratedProgram,
+    unit: usize,
+    symbol: GeneratedSymbolId,
+    kind: ModelSymbolKind,
+) {
     let stmt = match &kind {
         ModelSymbolKind::Function(_) => Stmt::Call(symbol),
         _ => Stmt::Access { symbol, offset: 0, store: false, indexed: false },
     };
-    let id = SymbolId(program.symbols.len() as u32);
+    let id = GeneratedSymbolId(program.symbols.len() as u32);
     let name = format!("user{}", id.0);
-    let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
-    program.symbols.push(Symbol {
+    let signature = Signature {
+        params: vec![GeneratedType::B32],
+        result: Some(GeneratedType::B32),
+        noreturn: false,
+    };
+    program.symbols.push(GeneratedSymbol {
         name,
         kind: ModelSymbolKind::Function(signature),
         unified: None,
     });
-    let user = Function {
+    let user = GeneratedFunction {
         symbol: id,
-        linkage: Linkage::Visible,
+        linkage: GeneratedLinkage::Visible,
         references: Vec::new(),
         directives: Vec::new(),
         body: vec![stmt],
     };
     let unit = &mut program.units[unit];
     unit.beliefs.push((symbol, kind));
-    unit.items.push(Item::Function(user));
+    unit.items.push(GeneratedItem::Function(user));
 }
 
-fn wrong_size(program: &mut Program, rng: &mut Rng) {
-    let variables = public(program, |item| matches!(item, Item::Variable(_)));
+fn wrong_size(program: &mut GeneratedProgram, rng: &mut Rng) {
+    let variables = public(program, |item| matches!(item, GeneratedItem::Variable(_)));
     let Some(&(unit, at)) = rng.choose(&variables) else { return };
-    let Item::Variable(variable) = &program.units[unit].items[at] else { return };
+    let GeneratedItem::Variable(variable) = &program.units[unit].items[at] else { return };
     let (symbol, kind) = (variable.symbol, variable.kind.clone());
     let ModelSymbolKind::Variable(space, shape) = kind else { return };
     let Some(other) = stranger(program, rng, symbol) else { return };
@@ -117,7 +130,7 @@ fn wrong_size(program: &mut Program, rng: &mut Rng) {
     believe(program, other, symbol, ModelSymbolKind::Variable(space, shape));
 }
 
-fn wrong_space(program: &mut Program, rng: &mut Rng) {
+fn wrong_space(program: &mut GeneratedProgram, rng: &mut Rng) {
     let Some(&(unit, at)) = rng.choose(&public(program, |_| true)) else { return };
     let symbol = program.units[unit].items[at].symbol();
     let Some(other) = stranger(program, rng, symbol) else { return };
@@ -125,17 +138,21 @@ fn wrong_space(program: &mut Program, rng: &mut Rng) {
         ModelSymbolKind::Variable(_, shape) => shape,
         _ => ArrayShape { width: 4, count: 1, align: 4 },
     };
-    let signature = Signature { params: vec![Type::B32], result: Some(Type::B32), noreturn: false };
+    let signature = Signature {
+        params: vec![GeneratedType::B32],
+        result: Some(GeneratedType::B32),
+        noreturn: false,
+    };
     let kind = match rng.below(4) {
-        0 => ModelSymbolKind::Variable(Space::Global, shape),
-        1 => ModelSymbolKind::Variable(Space::Const, shape),
-        2 => ModelSymbolKind::Variable(Space::Shared, shape),
+        0 => ModelSymbolKind::Variable(GeneratedSpace::Global, shape),
+        1 => ModelSymbolKind::Variable(GeneratedSpace::Const, shape),
+        2 => ModelSymbolKind::Variable(GeneratedSpace::Shared, shape),
         _ => ModelSymbolKind::Function(signature),
     };
     believe(program, other, symbol, kind);
 }
 
-fn wrong_prototype(program: &mut Program, rng: &mut Rng) {
+fn wrong_prototype(program: &mut GeneratedProgram, rng: &mut Rng) {
     let functions = public(program, |item| {
         matches!(program.symbol(item.symbol()).kind, ModelSymbolKind::Function(_))
     });
@@ -145,37 +162,38 @@ fn wrong_prototype(program: &mut Program, rng: &mut Rng) {
         return;
     };
     let Some(other) = stranger(program, rng, symbol) else { return };
-    signature.params.push(Type::B64);
+    signature.params.push(GeneratedType::B64);
     believe(program, other, symbol, ModelSymbolKind::Function(signature));
 }
 
-fn foreign_arch(program: &mut Program, rng: &mut Rng) {
-    let arch = rng.pick(&Arch::ALL);
+fn foreign_arch(program: &mut GeneratedProgram, rng: &mut Rng) {
+    let arch = rng.pick(&PtxArch::ALL);
     let unit = rng.below(program.units.len());
     program.units[unit].arch = arch;
     program.units[unit].target = arch;
 }
 
 /// Large variables whose sum is over a limit.
-fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
+fn too_much(program: &mut GeneratedProgram, rng: &mut Rng, space: GeneratedSpace, bytes: u32) {
     // In different files: one file alone is refused by ptxas.
     let first = rng.below(program.units.len());
     for n in 0..2 {
-        let id = SymbolId(program.symbols.len() as u32);
+        let id = GeneratedSymbolId(program.symbols.len() as u32);
         let kind =
             ModelSymbolKind::Variable(space, ArrayShape { width: 4, count: bytes / 4, align: 4 });
-        program.symbols.push(Symbol {
+        program.symbols.push(GeneratedSymbol {
             name: format!("large{}", id.0),
             kind: kind.clone(),
             unified: None,
         });
         let at = (first + n) % program.units.len();
-        let init = if space == Space::Const { vec![Init::Value(1)] } else { Vec::new() };
-        let variable = Variable { symbol: id, linkage: Linkage::Visible, kind, init };
+        let init = if space == GeneratedSpace::Const { vec![Init::Value(1)] } else { Vec::new() };
+        let variable =
+            GeneratedVariable { symbol: id, linkage: GeneratedLinkage::Visible, kind, init };
         let unit = &mut program.units[at];
-        unit.items.insert(0, Item::Variable(variable));
+        unit.items.insert(0, GeneratedItem::Variable(variable));
         for item in &mut unit.items {
-            if let Item::Function(function) = item {
+            if let GeneratedItem::Function(function) = item {
                 function.body.push(Stmt::Access {
                     symbol: id,
                     offset: 0,
@@ -188,26 +206,27 @@ fn too_much(program: &mut Program, rng: &mut Rng, space: Space, bytes: u32) {
 }
 
 /// A weak kernel whose other copy has other parameters.
-fn entry_parameters(program: &mut Program, rng: &mut Rng) {
+fn entry_parameters(program: &mut GeneratedProgram, rng: &mut Rng) {
     let name = format!("weak_kernel{}", program.symbols.len());
     let units = program.units.len();
     let first = rng.below(units);
-    for (at, params) in
-        [(first, vec![Type::B32]), ((first + 1) % units, vec![Type::B64, Type::B32])]
-    {
-        let id = SymbolId(program.symbols.len() as u32);
-        program.symbols.push(Symbol {
+    for (at, params) in [
+        (first, vec![GeneratedType::B32]),
+        ((first + 1) % units, vec![GeneratedType::B64, GeneratedType::B32]),
+    ] {
+        let id = GeneratedSymbolId(program.symbols.len() as u32);
+        program.symbols.push(GeneratedSymbol {
             name: name.clone(),
             kind: ModelSymbolKind::Entry(params),
             unified: None,
         });
-        let function = Function {
+        let function = GeneratedFunction {
             symbol: id,
-            linkage: Linkage::Weak,
+            linkage: GeneratedLinkage::Weak,
             references: Vec::new(),
             directives: Vec::new(),
             body: Vec::new(),
         };
-        program.units[at].items.push(Item::Function(function));
+        program.units[at].items.push(GeneratedItem::Function(function));
     }
 }

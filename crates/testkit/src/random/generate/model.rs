@@ -2,7 +2,7 @@
 //!
 //! In: built by [`super::generate`], cut down by [`crate::random::reduce`]. Out: printed as PTX by
 //! [`super::ptx`]. Guaranteed: a tree stays printable when any unit, item or statement is removed,
-//! because every reference is a [`SymbolId`] whose declaration the printer can derive.
+//! because every reference is a [`GeneratedSymbolId`] whose declaration the printer can derive.
 
 use crate::fixtures::uidx::TableOrder;
 use crate::random::edit::Edit;
@@ -10,44 +10,44 @@ use std::fmt;
 
 /// An architecture that ptxas can be asked for and PTX can name as its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Arch(pub &'static str);
+pub struct PtxArch(pub &'static str);
 
-impl Arch {
+impl PtxArch {
     /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked
     /// for it.
-    pub const MERCURY: [Arch; 8] = [
-        Arch("sm_100"),
-        Arch("sm_100a"),
-        Arch("sm_100f"),
-        Arch("sm_103"),
-        Arch("sm_107"),
-        Arch("sm_110"),
-        Arch("sm_120"),
-        Arch("sm_121"),
+    pub const MERCURY: [PtxArch; 8] = [
+        PtxArch("sm_100"),
+        PtxArch("sm_100a"),
+        PtxArch("sm_100f"),
+        PtxArch("sm_103"),
+        PtxArch("sm_107"),
+        PtxArch("sm_110"),
+        PtxArch("sm_120"),
+        PtxArch("sm_121"),
     ];
 
     /// Architectures before those of CUDA 13; the generator uses one when it is asked for it.
-    pub const OLD: [Arch; 8] = [
-        Arch("sm_50"),
-        Arch("sm_52"),
-        Arch("sm_53"),
-        Arch("sm_60"),
-        Arch("sm_61"),
-        Arch("sm_62"),
-        Arch("sm_70"),
-        Arch("sm_72"),
+    pub const OLD: [PtxArch; 8] = [
+        PtxArch("sm_50"),
+        PtxArch("sm_52"),
+        PtxArch("sm_53"),
+        PtxArch("sm_60"),
+        PtxArch("sm_61"),
+        PtxArch("sm_62"),
+        PtxArch("sm_70"),
+        PtxArch("sm_72"),
     ];
 
     /// The architectures the generator draws from.
-    pub const ALL: [Arch; 8] = [
-        Arch("sm_75"),
-        Arch("sm_80"),
-        Arch("sm_86"),
-        Arch("sm_87"),
-        Arch("sm_88"),
-        Arch("sm_89"),
-        Arch("sm_90"),
-        Arch("sm_90a"),
+    pub const ALL: [PtxArch; 8] = [
+        PtxArch("sm_75"),
+        PtxArch("sm_80"),
+        PtxArch("sm_86"),
+        PtxArch("sm_87"),
+        PtxArch("sm_88"),
+        PtxArch("sm_89"),
+        PtxArch("sm_90"),
+        PtxArch("sm_90a"),
     ];
 
     /// The architecture of that name.
@@ -72,45 +72,45 @@ impl Arch {
     }
 
     /// Architectures other than `self` whose cubins may take part in a link for `self`.
-    pub fn guests(self) -> &'static [Arch] {
+    pub fn guests(self) -> &'static [PtxArch] {
         match self.0 {
-            "sm_52" => &[Arch("sm_50")],
-            "sm_61" => &[Arch("sm_60")],
-            "sm_86" => &[Arch("sm_80")],
-            "sm_89" => &[Arch("sm_86"), Arch("sm_80")],
-            "sm_90" => &[Arch("sm_90a")],
-            "sm_90a" => &[Arch("sm_90")],
-            "sm_100" => &[Arch("sm_100a"), Arch("sm_100f")],
-            "sm_100a" | "sm_100f" => &[Arch("sm_100")],
-            "sm_121" => &[Arch("sm_120")],
+            "sm_52" => &[PtxArch("sm_50")],
+            "sm_61" => &[PtxArch("sm_60")],
+            "sm_86" => &[PtxArch("sm_80")],
+            "sm_89" => &[PtxArch("sm_86"), PtxArch("sm_80")],
+            "sm_90" => &[PtxArch("sm_90a")],
+            "sm_90a" => &[PtxArch("sm_90")],
+            "sm_100" => &[PtxArch("sm_100a"), PtxArch("sm_100f")],
+            "sm_100a" | "sm_100f" => &[PtxArch("sm_100")],
+            "sm_121" => &[PtxArch("sm_120")],
             _ => &[],
         }
     }
 }
 
-impl fmt::Display for Arch {
+impl fmt::Display for PtxArch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)
     }
 }
 
-/// Index of a [`Symbol`] in [`Program::symbols`].
+/// Index of a [`GeneratedSymbol`] in [`GeneratedProgram::symbols`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SymbolId(pub u32);
+pub struct GeneratedSymbolId(pub u32);
 
 /// Several PTX files and how they are to be linked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Program {
+pub struct GeneratedProgram {
     /// The seed it was made from.
     pub seed: u64,
     /// Name of the family it was made for.
     pub family: &'static str,
     /// Value of `-arch`.
-    pub link_arch: Arch,
+    pub link_arch: PtxArch,
     /// Further linker options.
     pub link_options: Vec<String>,
     /// All names; two local symbols of different files may share one.
-    pub symbols: Vec<Symbol>,
+    pub symbols: Vec<GeneratedSymbol>,
     /// The files, in command-line order.
     pub units: Vec<Unit>,
     /// The link gets libcudadevrt.
@@ -122,9 +122,9 @@ pub struct Program {
     pub rounds: Vec<Vec<Edit>>,
 }
 
-impl Program {
+impl GeneratedProgram {
     /// The symbol of an id.
-    pub fn symbol(&self, id: SymbolId) -> &Symbol {
+    pub fn symbol(&self, id: GeneratedSymbolId) -> &GeneratedSymbol {
         &self.symbols[id.0 as usize]
     }
 
@@ -133,7 +133,10 @@ impl Program {
         let items = self.units.iter().flat_map(|unit| &unit.items);
         let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
         let parts = self.units.iter().flat_map(|unit| &unit.cuda).map(|cuda| cuda.parts.len());
-        self.units.len() + parts.sum::<usize>() + items.map(Item::size).sum::<usize>() + edits
+        self.units.len()
+            + parts.sum::<usize>()
+            + items.map(GeneratedItem::size).sum::<usize>()
+            + edits
     }
 }
 
@@ -156,20 +159,20 @@ pub struct Unit {
     /// `.version`.
     pub ptx_version: &'static str,
     /// Architecture of `.target`; not higher than `arch`.
-    pub target: Arch,
+    pub target: PtxArch,
     /// Value of ptxas `-arch`.
-    pub arch: Arch,
+    pub arch: PtxArch,
     /// Further ptxas options.
     pub options: Vec<String>,
     /// Debug information.
-    pub debug: Debug,
+    pub debug: DebugLevel,
     /// True for `.target …, texmode_independent`.
     pub independent_textures: bool,
     /// Declarations that differ from the symbol's own kind: what this file believes a symbol of
     /// another one is.
-    pub beliefs: Vec<(SymbolId, ModelSymbolKind)>,
+    pub beliefs: Vec<(GeneratedSymbolId, ModelSymbolKind)>,
     /// Definitions, in the order of the file.
-    pub items: Vec<Item>,
+    pub items: Vec<GeneratedItem>,
     /// It is compiled as a program of its own (`-ewp`), not as one of several files.
     pub whole_program: bool,
     /// The file is CUDA C++ and has no items; `options` are nvcc's.
@@ -187,7 +190,7 @@ pub struct Cuda {
 
 /// Debug information of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Debug {
+pub enum DebugLevel {
     /// None.
     Off,
     /// `.loc` lines and `ptxas -lineinfo`.
@@ -198,7 +201,7 @@ pub enum Debug {
 
 /// A name and what it stands for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Symbol {
+pub struct GeneratedSymbol {
     /// Its name in the file.
     pub name: String,
     /// What it stands for.
@@ -213,9 +216,9 @@ pub enum ModelSymbolKind {
     /// A device function.
     Function(Signature),
     /// A kernel, with the types of its parameters after the result pointer.
-    Entry(Vec<Type>),
+    Entry(Vec<GeneratedType>),
     /// A variable.
-    Variable(Space, ArrayShape),
+    Variable(GeneratedSpace, ArrayShape),
     /// `.extern .shared x[]`.
     DynamicShared(ArrayShape),
     /// A legacy texture, surface or sampler reference.
@@ -235,7 +238,7 @@ pub enum OpaqueReference {
 
 /// Memory space of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum GeneratedSpace {
     /// `.global`
     Global,
     /// `.global .attribute(.managed)`
@@ -246,13 +249,13 @@ pub enum Space {
     Shared,
 }
 
-impl Space {
+impl GeneratedSpace {
     /// Its name in instructions, without the dot.
     pub fn name(self) -> &'static str {
         match self {
-            Space::Global | Space::Managed => "global",
-            Space::Const => "const",
-            Space::Shared => "shared",
+            GeneratedSpace::Global | GeneratedSpace::Managed => "global",
+            GeneratedSpace::Const => "const",
+            GeneratedSpace::Shared => "shared",
         }
     }
 }
@@ -277,7 +280,7 @@ impl ArrayShape {
 
 /// Type of a parameter or a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum GeneratedType {
     /// `.b32`
     B32,
     /// `.b64`
@@ -299,16 +302,16 @@ pub enum Type {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Signature {
     /// Types of the parameters.
-    pub params: Vec<Type>,
+    pub params: Vec<GeneratedType>,
     /// Type of the result.
-    pub result: Option<Type>,
+    pub result: Option<GeneratedType>,
     /// `.noreturn`; such a function has no result.
     pub noreturn: bool,
 }
 
 /// Who can see a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Linkage {
+pub enum GeneratedLinkage {
     /// Only the file itself.
     Local,
     /// Everyone.
@@ -321,72 +324,74 @@ pub enum Linkage {
 
 /// One definition.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum GeneratedItem {
     /// A variable of any space, or an opaque reference.
-    Variable(Variable),
+    Variable(GeneratedVariable),
     /// A device function or a kernel.
-    Function(Function),
+    Function(GeneratedFunction),
     /// `.alias name, target`.
     Alias {
         /// The second name.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// True for a weak second name.
         weak: bool,
         /// A function that the same file defines.
-        target: SymbolId,
+        target: GeneratedSymbolId,
     },
 }
 
-impl Item {
+impl GeneratedItem {
     /// The symbol it defines.
-    pub fn symbol(&self) -> SymbolId {
+    pub fn symbol(&self) -> GeneratedSymbolId {
         match self {
-            Item::Variable(variable) => variable.symbol,
-            Item::Function(function) => function.symbol,
-            Item::Alias { symbol, .. } => *symbol,
+            GeneratedItem::Variable(variable) => variable.symbol,
+            GeneratedItem::Function(function) => function.symbol,
+            GeneratedItem::Alias { symbol, .. } => *symbol,
         }
     }
 
     /// Every symbol it refers to, repeated as often as it does.
-    pub fn references(&self) -> Vec<SymbolId> {
+    pub fn references(&self) -> Vec<GeneratedSymbolId> {
         let mut found = Vec::new();
         match self {
-            Item::Variable(variable) => {
+            GeneratedItem::Variable(variable) => {
                 found.extend(variable.init.iter().filter_map(|init| match init {
                     Init::Address { symbol, .. } => Some(*symbol),
                     Init::Value(_) => None,
                 }))
             }
-            Item::Function(function) => {
+            GeneratedItem::Function(function) => {
                 function.body.iter().for_each(|stmt| stmt.references(&mut found))
             }
-            Item::Alias { target, .. } => found.push(*target),
+            GeneratedItem::Alias { target, .. } => found.push(*target),
         }
         found
     }
 
     /// True if a statement of it calls this driver function.
     pub fn calls(&self, syscall: Syscall) -> bool {
-        let Item::Function(function) = self else { return false };
+        let GeneratedItem::Function(function) = self else { return false };
         function.body.iter().any(|stmt| stmt.any(&|stmt| *stmt == Stmt::Syscall(syscall)))
     }
 
     fn size(&self) -> usize {
         match self {
-            Item::Variable(variable) => 1 + variable.init.len(),
-            Item::Function(function) => 1 + function.body.iter().map(Stmt::size).sum::<usize>(),
-            Item::Alias { .. } => 1,
+            GeneratedItem::Variable(variable) => 1 + variable.init.len(),
+            GeneratedItem::Function(function) => {
+                1 + function.body.iter().map(Stmt::size).sum::<usize>()
+            }
+            GeneratedItem::Alias { .. } => 1,
         }
     }
 }
 
 /// A variable definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Variable {
+pub struct GeneratedVariable {
     /// Its name.
-    pub symbol: SymbolId,
+    pub symbol: GeneratedSymbolId,
     /// Who sees it.
-    pub linkage: Linkage,
+    pub linkage: GeneratedLinkage,
     /// The kind this file gives it; weak and common ones differ from file to file.
     pub kind: ModelSymbolKind,
     /// Initial elements; the rest is 0.
@@ -401,7 +406,7 @@ pub enum Init {
     /// The address of a symbol.
     Address {
         /// Whose address.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// Added to it.
         addend: u32,
         /// `generic(…)`.
@@ -413,11 +418,11 @@ pub enum Init {
 
 /// A function definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Function {
+pub struct GeneratedFunction {
     /// Its name; the kind tells functions from kernels.
-    pub symbol: SymbolId,
+    pub symbol: GeneratedSymbolId,
     /// Who sees it.
-    pub linkage: Linkage,
+    pub linkage: GeneratedLinkage,
     /// Parameters of a kernel that are references, by kind and number of the name.
     pub references: Vec<(OpaqueReference, u32)>,
     /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
@@ -434,13 +439,13 @@ pub enum Stmt {
     /// Keeps this many values alive at once, which raises the register count.
     Pressure(u32),
     /// A direct call.
-    Call(SymbolId),
+    Call(GeneratedSymbolId),
     /// A call through the address of a function.
-    CallAddress(SymbolId),
+    CallAddress(GeneratedSymbolId),
     /// A call through an element of a table of function addresses.
     CallTable {
         /// The table variable, elements of 8 bytes.
-        table: SymbolId,
+        table: GeneratedSymbolId,
         /// Which element.
         index: u32,
         /// What the call site believes.
@@ -449,7 +454,7 @@ pub enum Stmt {
     /// Takes the address of any symbol and mixes it in.
     Address {
         /// Whose address.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// Added to it.
         addend: u32,
         /// Convert to a generic address.
@@ -458,7 +463,7 @@ pub enum Stmt {
     /// Reads or writes a variable.
     Access {
         /// Which variable.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// At which byte.
         offset: u32,
         /// Store instead of load (not in constant space).
@@ -492,14 +497,14 @@ pub enum Stmt {
     /// Reads a texture, surface or texture with sampler.
     Fetch {
         /// The texture or surface.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// The sampler, in independent mode.
-        sampler: Option<SymbolId>,
+        sampler: Option<GeneratedSymbolId>,
     },
     /// Asks about a reference, writes a surface, or takes the address.
     Query {
         /// The reference.
-        symbol: SymbolId,
+        symbol: GeneratedSymbolId,
         /// Which of them.
         how: u32,
     },
@@ -518,7 +523,7 @@ pub enum Stmt {
         surface: bool,
     },
     /// An instruction that leaves a trace in the attributes of the function.
-    Special(Special),
+    Special(SpecialInstruction),
     /// A counted loop.
     Loop(Vec<Stmt>),
     /// Statements under a condition.
@@ -536,7 +541,7 @@ impl Stmt {
     }
 
     /// Adds every symbol it refers to.
-    pub fn references(&self, found: &mut Vec<SymbolId>) {
+    pub fn references(&self, found: &mut Vec<GeneratedSymbolId>) {
         match self {
             Stmt::Call(symbol) | Stmt::CallAddress(symbol) => found.push(*symbol),
             Stmt::CallTable { table: symbol, .. }
@@ -614,7 +619,7 @@ impl Syscall {
 
 /// Instructions that ptxas records in `.nv.info.<function>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
+pub enum SpecialInstruction {
     /// `%ctaid.z`
     CtaidZ,
     /// `mbarrier.init` (sm_80 and later)
@@ -677,42 +682,42 @@ pub enum Special {
     ReleaseRegisters,
 }
 
-impl Special {
+impl SpecialInstruction {
     /// All of them, with the first SM that has each (90a: only the `a` architecture).
-    pub const ALL: [(Special, u32); 14] = [
-        (Special::CtaidZ, 0),
-        (Special::Mbarrier, 80),
-        (Special::Warp, 0),
-        (Special::Exit, 0),
-        (Special::SparseMma, 80),
-        (Special::Cluster, 90),
-        (Special::GridDependency, 90),
-        (Special::SetMaxRegisters, 901),
-        (Special::ReservedShared, 80),
-        (Special::Trap, 0),
-        (Special::Atomic, 0),
-        (Special::BarrierRegister, 0),
-        (Special::BulkCopy, 90),
-        (Special::Wgmma, 901),
+    pub const ALL: [(SpecialInstruction, u32); 14] = [
+        (SpecialInstruction::CtaidZ, 0),
+        (SpecialInstruction::Mbarrier, 80),
+        (SpecialInstruction::Warp, 0),
+        (SpecialInstruction::Exit, 0),
+        (SpecialInstruction::SparseMma, 80),
+        (SpecialInstruction::Cluster, 90),
+        (SpecialInstruction::GridDependency, 90),
+        (SpecialInstruction::SetMaxRegisters, 901),
+        (SpecialInstruction::ReservedShared, 80),
+        (SpecialInstruction::Trap, 0),
+        (SpecialInstruction::Atomic, 0),
+        (SpecialInstruction::BarrierRegister, 0),
+        (SpecialInstruction::BulkCopy, 90),
+        (SpecialInstruction::Wgmma, 901),
     ];
 
     /// More of them, which families have that ask for it.
-    pub const RECENT: [(Special, &[u32]); 16] = [
-        (Special::BarrierPart, &[]),
-        (Special::Kinds, &[]),
-        (Special::AtomicHalf, &[]),
-        (Special::System, &[]),
-        (Special::Stack, &[]),
-        (Special::Launch, &[]),
-        (Special::AsyncCopy, &[80]),
-        (Special::Elect, &[90]),
-        (Special::TryWait, &[90]),
-        (Special::TensorCopy, &[90]),
-        (Special::ClusterAligned, &[90]),
-        (Special::LaunchControl, &[100]),
-        (Special::Tensor, &[1001]),
-        (Special::TensorPair, &[1001]),
-        (Special::TensorLoad, &[1001]),
-        (Special::ReleaseRegisters, &[901, 1001]),
+    pub const RECENT: [(SpecialInstruction, &[u32]); 16] = [
+        (SpecialInstruction::BarrierPart, &[]),
+        (SpecialInstruction::Kinds, &[]),
+        (SpecialInstruction::AtomicHalf, &[]),
+        (SpecialInstruction::System, &[]),
+        (SpecialInstruction::Stack, &[]),
+        (SpecialInstruction::Launch, &[]),
+        (SpecialInstruction::AsyncCopy, &[80]),
+        (SpecialInstruction::Elect, &[90]),
+        (SpecialInstruction::TryWait, &[90]),
+        (SpecialInstruction::TensorCopy, &[90]),
+        (SpecialInstruction::ClusterAligned, &[90]),
+        (SpecialInstruction::LaunchControl, &[100]),
+        (SpecialInstruction::Tensor, &[1001]),
+        (SpecialInstruction::TensorPair, &[1001]),
+        (SpecialInstruction::TensorLoad, &[1001]),
+        (SpecialInstruction::ReleaseRegisters, &[901, 1001]),
     ];
 }

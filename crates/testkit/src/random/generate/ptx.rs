@@ -1,22 +1,23 @@
 //! Prints a unit of a generated program as PTX.
 //!
-//! In: a [`Program`] and one of its units. Out: the text of a `.ptx` file. Guaranteed: whatever the
-//! unit refers to and does not define is declared `.extern`, and everything is declared before it
-//! is used, so any tree prints to PTX that differs from a valid one only in what the tree itself
-//! says wrongly.
+//! In: a [`GeneratedProgram`] and one of its units. Out: the text of a `.ptx` file. Guaranteed:
+//! whatever the unit refers to and does not define is declared `.extern`, and everything is
+//! declared before it is used, so any tree prints to PTX that differs from a valid one only in what
+//! the tree itself says wrongly.
 
 use super::body::BodyPrinter;
 use super::dwarf;
 use super::model::{
-    Arch, ArrayShape, Debug, Function, Init, Item, Linkage, ModelSymbolKind, Program, Signature,
-    Space, Symbol, SymbolId, Syscall, Type, Unit, Variable,
+    ArrayShape, DebugLevel, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
+    GeneratedSpace, GeneratedSymbol, GeneratedSymbolId, GeneratedType, GeneratedVariable, Init,
+    ModelSymbolKind, PtxArch, Signature, Syscall, Unit,
 };
 use super::textures;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The text of one unit.
-pub fn print(program: &Program, unit: &Unit) -> String {
+pub fn print(program: &GeneratedProgram, unit: &Unit) -> String {
     if let Some(cuda) = &unit.cuda {
         let headers: String =
             cuda.headers.iter().map(|header| format!("#include <{header}>\n")).collect();
@@ -35,14 +36,14 @@ pub fn print(program: &Program, unit: &Unit) -> String {
     for item in &unit.items {
         printer.item(item);
     }
-    if unit.debug == Debug::Full {
+    if unit.debug == DebugLevel::Full {
         dwarf::print(program, unit, &mut printer.out);
     }
     printer.out
 }
 
 struct Printer<'p> {
-    program: &'p Program,
+    program: &'p GeneratedProgram,
     unit: &'p Unit,
     out: String,
 }
@@ -59,15 +60,15 @@ pub(super) use line;
 
 impl Printer<'_> {
     fn header(&mut self) {
-        let Arch(target) = self.unit.target;
-        let debug = if self.unit.debug == Debug::Full { ", debug" } else { "" };
+        let PtxArch(target) = self.unit.target;
+        let debug = if self.unit.debug == DebugLevel::Full { ", debug" } else { "" };
         let mode = if self.unit.independent_textures { ", texmode_independent" } else { "" };
         line!(
             self.out,
             ".version {}\n.target {target}{mode}{debug}\n.address_size 64",
             self.unit.ptx_version
         );
-        if self.unit.debug != Debug::Off {
+        if self.unit.debug != DebugLevel::Off {
             line!(self.out, ".file 1 \"{}.cu\"", self.unit.name);
         }
     }
@@ -75,8 +76,10 @@ impl Printer<'_> {
     /// Forward declarations of own functions, `.extern` ones of foreign symbols and of own
     /// variables.
     fn declarations(&mut self) {
-        let own: BTreeSet<SymbolId> = self.unit.items.iter().map(Item::symbol).collect();
-        let used: BTreeSet<SymbolId> = self.unit.items.iter().flat_map(Item::references).collect();
+        let own: BTreeSet<GeneratedSymbolId> =
+            self.unit.items.iter().map(GeneratedItem::symbol).collect();
+        let used: BTreeSet<GeneratedSymbolId> =
+            self.unit.items.iter().flat_map(GeneratedItem::references).collect();
         for syscall in Syscall::ALL {
             if self.unit.items.iter().any(|item| item.calls(syscall)) {
                 line!(self.out, ".extern {};", syscall_declaration(syscall));
@@ -101,10 +104,10 @@ impl Printer<'_> {
 
     /// Declares an own symbol ahead if an earlier item names it. Local variables and opaque
     /// references cannot be declared ahead; the generator keeps to definition before use for those.
-    fn own_declaration(&mut self, item: &Item, early: bool) {
+    fn own_declaration(&mut self, item: &GeneratedItem, early: bool) {
         let symbol = self.program.symbol(item.symbol());
         match item {
-            Item::Function(function) if early => {
+            GeneratedItem::Function(function) if early => {
                 line!(
                     self.out,
                     "{}{};",
@@ -112,14 +115,15 @@ impl Printer<'_> {
                     declaration(symbol, &symbol.kind)
                 );
             }
-            Item::Alias { weak, .. } => {
-                let scope = scope(if *weak { Linkage::Weak } else { Linkage::Visible });
+            GeneratedItem::Alias { weak, .. } => {
+                let scope =
+                    scope(if *weak { GeneratedLinkage::Weak } else { GeneratedLinkage::Visible });
                 line!(self.out, "{scope}{};", declaration(symbol, &symbol.kind));
             }
-            Item::Variable(variable)
+            GeneratedItem::Variable(variable)
                 if early && matches!(variable.kind, ModelSymbolKind::Variable(..)) =>
             {
-                if matches!(variable.linkage, Linkage::Visible | Linkage::Weak) {
+                if matches!(variable.linkage, GeneratedLinkage::Visible | GeneratedLinkage::Weak) {
                     line!(self.out, ".extern {};", declaration(symbol, &variable.kind));
                 }
             }
@@ -127,18 +131,18 @@ impl Printer<'_> {
         }
     }
 
-    fn item(&mut self, item: &Item) {
+    fn item(&mut self, item: &GeneratedItem) {
         match item {
-            Item::Variable(variable) => self.variable(variable),
-            Item::Function(function) => self.function(function),
-            Item::Alias { symbol, target, .. } => {
+            GeneratedItem::Variable(variable) => self.variable(variable),
+            GeneratedItem::Function(function) => self.function(function),
+            GeneratedItem::Alias { symbol, target, .. } => {
                 let name = &self.program.symbol(*symbol).name;
                 line!(self.out, ".alias {name}, {};", self.program.symbol(*target).name);
             }
         }
     }
 
-    fn variable(&mut self, variable: &Variable) {
+    fn variable(&mut self, variable: &GeneratedVariable) {
         let text = declaration(self.program.symbol(variable.symbol), &variable.kind);
         let scope = match variable.kind {
             ModelSymbolKind::DynamicShared(_) => ".extern ",
@@ -175,7 +179,7 @@ impl Printer<'_> {
         }
     }
 
-    fn function(&mut self, function: &Function) {
+    fn function(&mut self, function: &GeneratedFunction) {
         let symbol = self.program.symbol(function.symbol);
         let mut head = declaration(symbol, &symbol.kind);
         for &(kind, number) in &function.references {
@@ -191,29 +195,29 @@ impl Printer<'_> {
 
 /// What a unit takes a symbol for.
 pub(super) fn believed_kind<'p>(
-    program: &'p Program,
+    program: &'p GeneratedProgram,
     unit: &'p Unit,
-    id: SymbolId,
+    id: GeneratedSymbolId,
 ) -> &'p ModelSymbolKind {
     let belief = unit.beliefs.iter().find(|(symbol, _)| *symbol == id);
     let own = unit.items.iter().find_map(|item| match item {
-        Item::Variable(variable) if variable.symbol == id => Some(&variable.kind),
+        GeneratedItem::Variable(variable) if variable.symbol == id => Some(&variable.kind),
         _ => None,
     });
     belief.map(|(_, kind)| kind).or(own).unwrap_or(&program.symbol(id).kind)
 }
 
-fn scope(linkage: Linkage) -> &'static str {
+fn scope(linkage: GeneratedLinkage) -> &'static str {
     match linkage {
-        Linkage::Local => "",
-        Linkage::Visible => ".visible ",
-        Linkage::Weak => ".weak ",
-        Linkage::Common => ".common ",
+        GeneratedLinkage::Local => "",
+        GeneratedLinkage::Visible => ".visible ",
+        GeneratedLinkage::Weak => ".weak ",
+        GeneratedLinkage::Common => ".common ",
     }
 }
 
 /// A declaration without scope and semicolon.
-fn declaration(symbol: &Symbol, kind: &ModelSymbolKind) -> String {
+fn declaration(symbol: &GeneratedSymbol, kind: &ModelSymbolKind) -> String {
     let name = &symbol.name;
     let unified = match symbol.unified {
         Some((first, second)) => format!(" .attribute(.unified({first}, {second}))"),
@@ -227,7 +231,8 @@ fn declaration(symbol: &Symbol, kind: &ModelSymbolKind) -> String {
             format!(".entry {name}({})", list.join(", "))
         }
         ModelSymbolKind::Variable(space, ArrayShape { width, count, align }) => {
-            let managed = if *space == Space::Managed { " .attribute(.managed)" } else { "" };
+            let managed =
+                if *space == GeneratedSpace::Managed { " .attribute(.managed)" } else { "" };
             let count = if *count == 0 { String::new() } else { count.to_string() };
             format!(
                 ".{}{managed}{unified} .align {align} .u{} {name}[{count}]",
@@ -236,7 +241,7 @@ fn declaration(symbol: &Symbol, kind: &ModelSymbolKind) -> String {
             )
         }
         ModelSymbolKind::DynamicShared(ArrayShape { width, align, .. }) => {
-            format!(".{} .align {align} .b{} {name}[]", Space::Shared.name(), 8 * width)
+            format!(".{} .align {align} .b{} {name}[]", GeneratedSpace::Shared.name(), 8 * width)
         }
         ModelSymbolKind::Reference(kind) => {
             format!(".global {} {name}", textures::type_name(*kind))
@@ -267,18 +272,18 @@ pub(super) fn prototype(label: &str, signature: &Signature) -> String {
     format!("{label}: .callprototype {result}_ ({}){noreturn};", params.join(", "))
 }
 
-fn parameters(types: &[Type], prefix: &str) -> Vec<String> {
+fn parameters(types: &[GeneratedType], prefix: &str) -> Vec<String> {
     types.iter().enumerate().map(|(i, &ty)| parameter(ty, &format!("{prefix}{i}"))).collect()
 }
 
 /// One parameter, as it stands in a head and, with a semicolon, in the scope of a call.
-pub(super) fn parameter(ty: Type, name: &str) -> String {
+pub(super) fn parameter(ty: GeneratedType, name: &str) -> String {
     match ty {
-        Type::B32 => format!(".param .b32 {name}"),
-        Type::B64 => format!(".param .b64 {name}"),
-        Type::F32 => format!(".param .f32 {name}"),
-        Type::F64 => format!(".param .f64 {name}"),
-        Type::Bytes { size, align } => format!(".param .align {align} .b8 {name}[{size}]"),
+        GeneratedType::B32 => format!(".param .b32 {name}"),
+        GeneratedType::B64 => format!(".param .b64 {name}"),
+        GeneratedType::F32 => format!(".param .f32 {name}"),
+        GeneratedType::F64 => format!(".param .f64 {name}"),
+        GeneratedType::Bytes { size, align } => format!(".param .align {align} .b8 {name}[{size}]"),
     }
 }
 

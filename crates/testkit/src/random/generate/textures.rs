@@ -6,7 +6,8 @@
 
 use super::build::ProgramBuilder;
 use super::model::{
-    Init, Item, Linkage, ModelSymbolKind, OpaqueReference, Stmt, SymbolId, Variable,
+    GeneratedItem, GeneratedLinkage, GeneratedSymbolId, GeneratedVariable, Init, ModelSymbolKind,
+    OpaqueReference, Stmt,
 };
 use super::ptx::line;
 
@@ -22,13 +23,22 @@ const SAMPLERS: [&str; 6] = [
 
 impl ProgramBuilder<'_> {
     /// Puts a reference into a file, and sometimes into others.
-    pub(super) fn define_reference(&mut self, unit: usize, id: SymbolId, kind: &ModelSymbolKind) {
+    pub(super) fn define_reference(
+        &mut self,
+        unit: usize,
+        id: GeneratedSymbolId,
+        kind: &ModelSymbolKind,
+    ) {
         let mut units = vec![unit];
         if self.mix.reference_copies_pc > 0 && self.rng.chance(self.mix.reference_copies_pc) {
             units.extend(self.further_units(unit, id));
         }
         for unit in units {
-            let linkage = if self.rng.chance(50) { Linkage::Local } else { Linkage::Visible };
+            let linkage = if self.rng.chance(50) {
+                GeneratedLinkage::Local
+            } else {
+                GeneratedLinkage::Visible
+            };
             let sampler = *kind == ModelSymbolKind::Reference(OpaqueReference::Sampler);
             let pc = self.mix.sampler_pc;
             let init = if sampler && pc > 0 && self.rng.chance(pc) {
@@ -36,9 +46,9 @@ impl ProgramBuilder<'_> {
             } else {
                 Vec::new()
             };
-            let variable = Variable { symbol: id, linkage, kind: kind.clone(), init };
+            let variable = GeneratedVariable { symbol: id, linkage, kind: kind.clone(), init };
             // ptxas wants it before the data that names it.
-            self.program.units[unit].items.insert(0, Item::Variable(variable));
+            self.program.units[unit].items.insert(0, GeneratedItem::Variable(variable));
         }
     }
 
@@ -69,10 +79,12 @@ impl ProgramBuilder<'_> {
     }
 
     /// A query of a parameter of the kernel.
-    pub(super) fn parameter_query(&mut self, unit: usize, id: SymbolId) -> Option<Stmt> {
+    pub(super) fn parameter_query(&mut self, unit: usize, id: GeneratedSymbolId) -> Option<Stmt> {
         let items = &self.program.units[unit].items;
         let own = items.iter().find_map(|item| match item {
-            Item::Function(function) if function.symbol == id => Some(function.references.clone()),
+            GeneratedItem::Function(function) if function.symbol == id => {
+                Some(function.references.clone())
+            }
             _ => None,
         });
         let &(reference, number) = self.rng.choose(&own?)?;

@@ -1,19 +1,20 @@
 //! Gives functions and variables of a program ids by which all programs know them.
 //!
-//! In: a complete [`Program`]. Out: the same with ids, and mostly with an index file for the link.
-//! Guaranteed: a program for an architecture without unified functions stays as it is; no two
-//! symbols share an id.
+//! In: a complete [`GeneratedProgram`]. Out: the same with ids, and mostly with an index file for
+//! the link. Guaranteed: a program for an architecture without unified functions stays as it is; no
+//! two symbols share an id.
 
 use super::mix::Mix;
 use super::model::{
-    Index, Init, Item, Linkage, ModelSymbolKind, Program, Space, SymbolId, Variable,
+    GeneratedItem, GeneratedLinkage, GeneratedProgram, GeneratedSpace, GeneratedSymbolId,
+    GeneratedVariable, Index, Init, ModelSymbolKind,
 };
 use super::rng::Rng;
 use crate::fixtures::uidx::TableOrder;
 use std::collections::BTreeSet;
 
 /// Adds ids to some of what everyone sees.
-pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
+pub(super) fn add(program: &mut GeneratedProgram, mix: &Mix, rng: &mut Rng) {
     if mix.unified_pc == 0 || program.link_arch.number() < 90 {
         return;
     }
@@ -38,29 +39,33 @@ pub(super) fn add(program: &mut Program, mix: &Mix, rng: &mut Rng) {
 /// without addresses in them, which nvlink does not move along (docs/DIFFERENCES.md,
 /// unified-relocations), and of sizes that leave no gaps between them, in which it writes anything
 /// (unified-gaps).
-fn candidates(program: &Program) -> BTreeSet<SymbolId> {
+fn candidates(program: &GeneratedProgram) -> BTreeSet<GeneratedSymbolId> {
     let items = || program.units.iter().flat_map(|unit| &unit.items);
     let defined = items().filter_map(|item| match item {
-        Item::Function(function) if function.linkage == Linkage::Visible => Some(function.symbol),
-        Item::Variable(variable) => fits_table(variable).then_some(variable.symbol),
+        GeneratedItem::Function(function) if function.linkage == GeneratedLinkage::Visible => {
+            Some(function.symbol)
+        }
+        GeneratedItem::Variable(variable) => fits_table(variable).then_some(variable.symbol),
         _ => None,
     });
     let once = defined.filter(|id| items().filter(|item| item.symbol() == *id).count() == 1);
     let fits = once.filter(|&id| {
         matches!(
             program.symbol(id).kind,
-            ModelSymbolKind::Function(_) | ModelSymbolKind::Variable(Space::Global, _)
+            ModelSymbolKind::Function(_) | ModelSymbolKind::Variable(GeneratedSpace::Global, _)
         )
     });
-    let aliased = |id: &SymbolId| {
-        items().any(|item| matches!(item, Item::Alias { target, .. } if target == id))
+    let aliased = |id: &GeneratedSymbolId| {
+        items().any(|item| matches!(item, GeneratedItem::Alias { target, .. } if target == id))
     };
     fits.filter(|id| !aliased(id)).collect()
 }
 
-fn fits_table(variable: &Variable) -> bool {
-    let ModelSymbolKind::Variable(Space::Global, shape) = variable.kind else { return false };
-    variable.linkage == Linkage::Visible
+fn fits_table(variable: &GeneratedVariable) -> bool {
+    let ModelSymbolKind::Variable(GeneratedSpace::Global, shape) = variable.kind else {
+        return false;
+    };
+    variable.linkage == GeneratedLinkage::Visible
         && variable.init.iter().all(|init| matches!(init, Init::Value(_)))
         && shape.align <= 8
         && shape.bytes().is_multiple_of(8)

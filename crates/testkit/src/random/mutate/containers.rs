@@ -6,13 +6,13 @@
 //! sizes, offsets and tables agree. Guaranteed: as in [`super`]; no file is larger than a few
 //! megabytes.
 
-use super::program::{self, Carrier, Damaged, Mutant, MutationSource};
+use super::program::{self, Carrier, DamagedProgram, Mutant, MutationSource};
 use crate::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use crate::random::generate::rng::Rng;
 use culd_cubin::arch::Arch;
-use culd_fatbin::container::Kind;
-use culd_fatbin::host::Reference;
-use culd_fatbin::writer::{Compression, Image, Target};
+use culd_fatbin::container::ImageKind;
+use culd_fatbin::host::HostReference;
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 
 /// Of so many trees one has parts in places where such a part cannot be.
 const MISPLACED: usize = 4;
@@ -29,15 +29,15 @@ struct ContainerPart {
     /// Its name as a member of an archive.
     name: String,
     /// What it is for in a fat binary.
-    target: Target,
+    target: ImageTarget,
     /// What a fat binary says that it is, where that is not told by what it is.
-    kind: Option<Kind>,
+    kind: Option<ImageKind>,
     compression: Option<Compression>,
-    holds: Holds,
+    holds: PartContent,
 }
 
 #[derive(Clone, Debug)]
-enum Holds {
+enum PartContent {
     Bytes(Vec<u8>),
     /// A fat binary, or several behind each other, each with so many of the parts.
     Fatbin {
@@ -69,7 +69,7 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
     let (name, bytes) = &mut inputs[at];
     let good = bytes.clone();
     let stem = name.trim_end_matches(".cubin").to_owned();
-    let mut tree = ContainerPart::new(Holds::Bytes(good.clone()), &program.arch);
+    let mut tree = ContainerPart::new(PartContent::Bytes(good.clone()), &program.arch);
     tree.wrap(&mut rng);
     for _ in 0..rng.range(1, 8) {
         tree.edit(&mut rng);
@@ -79,7 +79,7 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
     }
     *name = format!("{stem}.{}", tree.extension());
     *bytes = tree.bytes(0);
-    let damaged = Damaged { name: name.clone(), good: good.clone(), inner: good };
+    let damaged = DamagedProgram { name: name.clone(), good: good.clone(), inner: good };
     let mut args = vec![format!("-arch={}", program.arch)];
     args.extend(program.options.iter().cloned());
     args.extend(inputs.iter().map(|(name, _)| name.clone()));
@@ -90,7 +90,7 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
 }
 
 impl ContainerPart {
-    fn new(holds: Holds, arch: &str) -> Self {
+    fn new(holds: PartContent, arch: &str) -> Self {
         let (name, target) = ("m.o".to_owned(), program::target(arch));
         ContainerPart { name, target, kind: None, compression: None, holds }
     }
@@ -98,28 +98,28 @@ impl ContainerPart {
     /// The name that tells nvlink what the file is.
     fn extension(&self) -> &'static str {
         match &self.holds {
-            Holds::Bytes(_) => "cubin",
-            Holds::Fatbin { .. } => "fatbin",
-            Holds::Host { .. } => "o",
-            Holds::Archive { .. } => "a",
+            PartContent::Bytes(_) => "cubin",
+            PartContent::Fatbin { .. } => "fatbin",
+            PartContent::Host { .. } => "o",
+            PartContent::Archive { .. } => "a",
         }
     }
 
     fn parts(&mut self) -> Option<&mut Vec<ContainerPart>> {
         match &mut self.holds {
-            Holds::Bytes(_) => None,
-            Holds::Fatbin { parts, .. }
-            | Holds::Host { parts, .. }
-            | Holds::Archive { parts, .. } => Some(parts),
+            PartContent::Bytes(_) => None,
+            PartContent::Fatbin { parts, .. }
+            | PartContent::Host { parts, .. }
+            | PartContent::Archive { parts, .. } => Some(parts),
         }
     }
 
     fn count(&self) -> usize {
         match &self.holds {
-            Holds::Bytes(_) => 1,
-            Holds::Fatbin { parts, .. }
-            | Holds::Host { parts, .. }
-            | Holds::Archive { parts, .. } => {
+            PartContent::Bytes(_) => 1,
+            PartContent::Fatbin { parts, .. }
+            | PartContent::Host { parts, .. }
+            | PartContent::Archive { parts, .. } => {
                 1 + parts.iter().map(ContainerPart::count).sum::<usize>()
             }
         }
@@ -151,14 +151,14 @@ impl ContainerPart {
     fn wrap(&mut self, rng: &mut Rng) {
         let inner = self.clone();
         let holds = match rng.below(3) {
-            0 => Holds::Fatbin { each: rng.pick(&[1, 1, 2, 3]), parts: vec![inner] },
-            1 => Holds::Host {
+            0 => PartContent::Fatbin { each: rng.pick(&[1, 1, 2, 3]), parts: vec![inner] },
+            1 => PartContent::Host {
                 form: rng.pick(&[Carrier::Host, Carrier::Host, Carrier::Coff, Carrier::BigObj]),
                 ids: Vec::new(),
                 names: Vec::new(),
                 parts: vec![inner],
             },
-            _ => Holds::Archive {
+            _ => PartContent::Archive {
                 flavour: rng.pick(&[
                     ArchiveFlavour::Gnu,
                     ArchiveFlavour::Bsd,
@@ -184,7 +184,7 @@ impl ContainerPart {
                     rng.pick(&[None, Some(Compression::Lz4), Some(Compression::Zstd)])
             }
             3 => part.describe(rng),
-            4 => part.holds = Holds::Bytes(rng.pick(&[&b""[..], b"\0", b"text\n"]).to_vec()),
+            4 => part.holds = PartContent::Bytes(rng.pick(&[&b""[..], b"\0", b"text\n"]).to_vec()),
             _ => {
                 let Some(parts) = part.parts() else { return };
                 let at = rng.below(parts.len() + 1);
@@ -212,16 +212,22 @@ impl ContainerPart {
                 // Letters of numbers that have none are read otherwise by both linkers, and nobody
                 // writes them.
                 let of = [
-                    ("", Target::sm as fn(u32) -> Target),
-                    ("a", Target::accelerated),
-                    ("f", Target::family),
+                    ("", ImageTarget::sm as fn(u32) -> ImageTarget),
+                    ("a", ImageTarget::accelerated),
+                    ("f", ImageTarget::family),
                 ];
                 let (letter, target) = rng.pick(&of);
                 let has_letter = Arch::by_name(&format!("sm_{sm}{letter}")).is_some();
-                self.target = if has_letter { target(sm) } else { Target::sm(sm) };
+                self.target = if has_letter { target(sm) } else { ImageTarget::sm(sm) };
             }
             _ => {
-                let kinds = [Kind::Ptx, Kind::Elf, Kind::LtoIr, Kind::Other(0), Kind::Other(99)];
+                let kinds = [
+                    ImageKind::Ptx,
+                    ImageKind::Elf,
+                    ImageKind::LtoIr,
+                    ImageKind::Other(0),
+                    ImageKind::Other(99),
+                ];
                 self.kind = Some(rng.pick(&kinds));
             }
         }
@@ -233,14 +239,14 @@ impl ContainerPart {
             (0..rng.below(4)).map(|_| rng.pick(from).to_owned()).collect()
         };
         match &mut self.holds {
-            Holds::Bytes(_) => {}
-            Holds::Fatbin { each, .. } => *each = 1 + (*each % 3),
-            Holds::Host { ids, names, .. } => {
+            PartContent::Bytes(_) => {}
+            PartContent::Fatbin { each, .. } => *each = 1 + (*each % 3),
+            PartContent::Host { ids, names, .. } => {
                 *ids =
                     list(&["_01234567_4_a_cu_89abcdef", "_01234567_4_b_cu_89abcdef", "", "def "]);
                 *names = list(&["k", "_Z1kv", "*", "", "kern"]);
             }
-            Holds::Archive { flavour, .. } => {
+            PartContent::Archive { flavour, .. } => {
                 *flavour = match flavour {
                     ArchiveFlavour::Gnu => ArchiveFlavour::Bsd,
                     ArchiveFlavour::Bsd => ArchiveFlavour::Coff,
@@ -254,31 +260,31 @@ impl ContainerPart {
     /// objects.
     fn place(&mut self) {
         match &mut self.holds {
-            Holds::Bytes(_) => {}
-            Holds::Fatbin { parts, .. } => {
+            PartContent::Bytes(_) => {}
+            PartContent::Fatbin { parts, .. } => {
                 for part in parts {
-                    part.holds = Holds::Bytes(part.first().to_vec());
+                    part.holds = PartContent::Bytes(part.first().to_vec());
                 }
             }
-            Holds::Host { parts, .. } => {
+            PartContent::Host { parts, .. } => {
                 for part in parts {
-                    if !matches!(part.holds, Holds::Fatbin { .. }) {
-                        part.holds = Holds::Fatbin { each: 1, parts: vec![part.clone()] };
+                    if !matches!(part.holds, PartContent::Fatbin { .. }) {
+                        part.holds = PartContent::Fatbin { each: 1, parts: vec![part.clone()] };
                     }
                     part.place();
                 }
             }
-            Holds::Archive { parts, .. } => parts.iter_mut().for_each(ContainerPart::place),
+            PartContent::Archive { parts, .. } => parts.iter_mut().for_each(ContainerPart::place),
         }
     }
 
     /// The first file in it that is no container.
     fn first(&self) -> &[u8] {
         match &self.holds {
-            Holds::Bytes(bytes) => bytes,
-            Holds::Fatbin { parts, .. }
-            | Holds::Host { parts, .. }
-            | Holds::Archive { parts, .. } => parts.first().map_or(&[], ContainerPart::first),
+            PartContent::Bytes(bytes) => bytes,
+            PartContent::Fatbin { parts, .. }
+            | PartContent::Host { parts, .. }
+            | PartContent::Archive { parts, .. } => parts.first().map_or(&[], ContainerPart::first),
         }
     }
 
@@ -291,9 +297,9 @@ impl ContainerPart {
             }
         };
         let bytes = match &self.holds {
-            Holds::Bytes(bytes) => bytes.clone(),
-            Holds::Fatbin { each, parts } => {
-                let images: Vec<Image> =
+            PartContent::Bytes(bytes) => bytes.clone(),
+            PartContent::Fatbin { each, parts } => {
+                let images: Vec<InputImage> =
                     parts.iter().zip(all(parts)).map(|(part, bytes)| part.image(bytes)).collect();
                 let fatbins = images.chunks((*each).max(1));
                 match images.is_empty() {
@@ -303,8 +309,8 @@ impl ContainerPart {
                     }
                 }
             }
-            Holds::Host { form, ids, names, parts } => {
-                let references = vec![(Reference::Kernel, names.clone())];
+            PartContent::Host { form, ids, names, parts } => {
+                let references = vec![(HostReference::Kernel, names.clone())];
                 let references = if names.is_empty() { Vec::new() } else { references };
                 let parts = HostParts {
                     fatbins: all(parts),
@@ -319,7 +325,7 @@ impl ContainerPart {
                 };
                 object.unwrap_or_default()
             }
-            Holds::Archive { flavour, parts } => {
+            PartContent::Archive { flavour, parts } => {
                 let files = all(parts);
                 let names = parts.iter().map(|part| part.name.as_str());
                 let members: Vec<(&str, &[u8])> =
@@ -331,13 +337,12 @@ impl ContainerPart {
     }
 
     /// The part in an entry of a fat binary.
-    fn image(&self, bytes: Vec<u8>) -> Image {
-        let plain = |kind| Image::new(kind, (1, 8), self.target, bytes.as_slice());
+    fn image(&self, bytes: Vec<u8>) -> InputImage {
+        let plain = |kind| InputImage::new(kind, (1, 8), self.target, bytes.as_slice());
         let image = match self.kind {
             Some(kind) => plain(kind),
-            None => {
-                Image::cubin(bytes.as_slice(), self.target).unwrap_or_else(|_| plain(Kind::Elf))
-            }
+            None => InputImage::cubin(bytes.as_slice(), self.target)
+                .unwrap_or_else(|_| plain(ImageKind::Elf)),
         };
         match self.compression {
             Some(compression) => image.clone().compressed(compression).unwrap_or(image),

@@ -11,10 +11,10 @@ use crate::random::edit::{self, Edit};
 use crate::random::generate::rng::Rng;
 use anyhow::{Context, Result};
 use culd_cubin::Cubin;
-use culd_cubin::arch::{ARCHS, Flavour as Code};
-use culd_fatbin::container::Kind as ImageKind;
-use culd_fatbin::host::Reference;
-use culd_fatbin::writer::{Compression, Image, Target};
+use culd_cubin::arch::{ARCHS, Flavour};
+use culd_fatbin::container::ImageKind;
+use culd_fatbin::host::HostReference;
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 use culd_fatbin::{Format, sniff};
 use std::fs;
 use std::path::Path;
@@ -109,12 +109,12 @@ pub struct Mutant {
     /// Names and bytes of its files.
     pub files: Vec<(String, Vec<u8>)>,
     /// The input that was damaged.
-    pub damaged: Option<Damaged>,
+    pub damaged: Option<DamagedProgram>,
 }
 
 /// A damaged input.
 #[derive(Clone, Debug)]
-pub struct Damaged {
+pub struct DamagedProgram {
     /// Its name on the command line.
     pub name: String,
     /// The cubin as it was.
@@ -247,7 +247,7 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
             let (extension, carried, inner) = carry(kind, &stem, &good, target, &mut rng);
             *bytes = carried;
             *name = format!("{stem}.{extension}");
-            damaged = Some(Damaged { name: name.clone(), good, inner });
+            damaged = Some(DamagedProgram { name: name.clone(), good, inner });
         }
     }
     let mut args = vec![format!("-arch={}", program.arch)];
@@ -266,7 +266,7 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
 /// are for some only.
 fn retargeted(program: &MutationSource, rng: &mut Rng) -> MutationSource {
     let mut program = program.clone();
-    let code = Code::of_sm(sm_of(&program.arch));
+    let code = Flavour::of_sm(sm_of(&program.arch));
     let others: Vec<_> = ARCHS.iter().filter(|arch| arch.flavour == code).collect();
     let Some(arch) = rng.choose(&others).filter(|_| rng.chance(35)) else { return program };
     for (_, bytes) in &mut program.inputs {
@@ -285,7 +285,7 @@ fn carry(
     kind: Carrier,
     stem: &str,
     cubin: &[u8],
-    target: Target,
+    target: ImageTarget,
     rng: &mut Rng,
 ) -> (&'static str, Vec<u8>, Vec<u8>) {
     let mut cubin = cubin.to_vec();
@@ -352,16 +352,17 @@ fn fatbin(
     cubin: &[u8],
     ptx: Option<Vec<u8>>,
     compression: Option<Compression>,
-    target: Target,
+    target: ImageTarget,
 ) -> Vec<u8> {
-    let plain = |kind, data: &[u8]| Image::new(kind, (1, 8), target, data);
+    let plain = |kind, data: &[u8]| InputImage::new(kind, (1, 8), target, data);
     let mut images =
-        vec![Image::cubin(cubin, target).unwrap_or_else(|_| plain(ImageKind::Elf, cubin))];
+        vec![InputImage::cubin(cubin, target).unwrap_or_else(|_| plain(ImageKind::Elf, cubin))];
     if let Some(text) = ptx {
-        images.push(Image::ptx(&text, target).unwrap_or_else(|_| plain(ImageKind::Ptx, &text)));
+        images
+            .push(InputImage::ptx(&text, target).unwrap_or_else(|_| plain(ImageKind::Ptx, &text)));
     }
     if let Some(compression) = compression {
-        let packed = |image: Image| image.clone().compressed(compression).unwrap_or(image);
+        let packed = |image: InputImage| image.clone().compressed(compression).unwrap_or(image);
         images = images.into_iter().map(packed).collect();
     }
     pack::fatbin(&images).unwrap_or_default()
@@ -376,9 +377,9 @@ fn host_parts(fatbin: Vec<u8>, rng: &mut Rng) -> HostParts {
         let names = ["k", "_Z1kv", "*", "kern"];
         let names = names.iter().take(rng.below(5)).map(|name| (*name).to_owned()).collect();
         parts.references = vec![
-            (Reference::Kernel, names),
-            (Reference::InternalKernel, Vec::new()),
-            (Reference::Variable, vec!["v".to_owned()]),
+            (HostReference::Kernel, names),
+            (HostReference::InternalKernel, Vec::new()),
+            (HostReference::Variable, vec!["v".to_owned()]),
         ];
     }
     if rng.chance(20) {
@@ -415,12 +416,12 @@ fn archive(stem: &str, member: &[u8], rng: &mut Rng) -> Vec<u8> {
 }
 
 /// What images for `sm_90a` and its like are made for.
-pub fn target(arch: &str) -> Target {
+pub fn target(arch: &str) -> ImageTarget {
     let sm = sm_of(arch);
     match arch.as_bytes().last() {
-        Some(b'a') => Target::accelerated(sm),
-        Some(b'f') => Target::family(sm),
-        _ => Target::sm(sm),
+        Some(b'a') => ImageTarget::accelerated(sm),
+        Some(b'f') => ImageTarget::family(sm),
+        _ => ImageTarget::sm(sm),
     }
 }
 

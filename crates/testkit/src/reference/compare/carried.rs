@@ -4,8 +4,8 @@
 //! Guaranteed: files that cannot be read or are damaged carry nothing; that is the linkers' to
 //! tell.
 
-use culd_fatbin::archive::{self, Contents};
-use culd_fatbin::container::{Kind, containers};
+use culd_fatbin::archive::{self, MemberContents};
+use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Error, Format, sniff};
 use std::fs;
@@ -48,7 +48,7 @@ fn collect(data: &[u8], sm: u32, found: &mut Vec<Vec<u8>>) -> Result<(), Error> 
         Format::RelocatableCubin | Format::ExecutableCubin => found.push(data.to_vec()),
         Format::Archive => {
             for member in archive::members(data)? {
-                if let Contents::Here { data, .. } = member?.contents {
+                if let MemberContents::Here { data, .. } = member?.contents {
                     collect(data, sm, found)?;
                 }
             }
@@ -69,7 +69,7 @@ fn images(data: &[u8], sm: u32, found: &mut Vec<Vec<u8>>) -> Result<(), Error> {
     for container in containers(data) {
         for entry in container?.entries() {
             let entry = entry?;
-            if entry.kind() == Kind::Elf && entry.sm() == sm {
+            if entry.kind() == ImageKind::Elf && entry.sm() == sm {
                 found.push(entry.data(LIMIT)?.into_owned());
             }
         }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 /// How nvlink ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Theirs {
+enum NvlinkEnd {
     /// It wrote an output, or at least did not complain.
     Accepts,
     /// It was killed, did not end, or found a fault in itself.
@@ -27,12 +27,15 @@ enum Theirs {
 /// An entry: how nvlink ends, and a part of what culd says.
 struct DeliberateRule {
     key: &'static str,
-    theirs: &'static [Theirs],
+    theirs: &'static [NvlinkEnd],
     ours: &'static str,
 }
 
-const BAD_RELOCATION: DeliberateRule =
-    DeliberateRule { key: "bad-relocation", theirs: &[Theirs::Accepts, Theirs::Fails], ours: "" };
+const BAD_RELOCATION: DeliberateRule = DeliberateRule {
+    key: "bad-relocation",
+    theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails],
+    ours: "",
+};
 
 /// Files that no compiler makes.
 pub(super) const DAMAGED: &str = "damaged-input";
@@ -40,17 +43,17 @@ pub(super) const DAMAGED: &str = "damaged-input";
 const RULES: &[DeliberateRule] = &[
     DeliberateRule {
         key: DAMAGED,
-        theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails, NvlinkEnd::Refuses],
         ours: "fatal   : Malformed input file ",
     },
     DeliberateRule {
         key: "relocation-overflow",
-        theirs: &[Theirs::Accepts, Theirs::Fails],
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails],
         ours: " does not fit in the field, which holds bits ",
     },
     DeliberateRule {
         key: "reference-types",
-        theirs: &[Theirs::Accepts, Theirs::Fails],
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails],
         ours: "its type means nothing for a texture, sampler or surface reference",
     },
     // The rows of the entry's table, as culd words them.
@@ -69,18 +72,18 @@ const RULES: &[DeliberateRule] = &[
     DeliberateRule { ours: "its place is not in the linked section", ..BAD_RELOCATION },
     DeliberateRule {
         key: "slots-with-frames",
-        theirs: &[Theirs::Accepts, Theirs::Fails],
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails],
         ours: "is a jump slot with a frame, which the table of slots has no form for",
     },
     DeliberateRule {
         key: "whole-program-debug",
-        theirs: &[Theirs::Accepts],
+        theirs: &[NvlinkEnd::Accepts],
         ours: "compiled with -g, with shared variables outside of kernels",
     },
     DeliberateRule {
         key: "unified-places",
         // What both refuse, nvlink refuses for an error that it finds later.
-        theirs: &[Theirs::Accepts, Theirs::Fails, Theirs::Refuses],
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails, NvlinkEnd::Refuses],
         ours: ": the index file does not list it",
     },
 ];
@@ -179,9 +182,9 @@ pub(super) fn refusal(text: &str) -> Option<&'static str> {
 /// The key of the difference that `verdict` is about.
 pub(super) fn key(expected: &Run, actual: &Run, verdict: &Verdict) -> Option<&'static str> {
     let theirs = match verdict {
-        Verdict::Different(_) if expected.status.success() => Theirs::Accepts,
-        Verdict::Different(_) => Theirs::Refuses,
-        Verdict::NoVerdict(_) => Theirs::Fails,
+        Verdict::Different(_) if expected.status.success() => NvlinkEnd::Accepts,
+        Verdict::Different(_) => NvlinkEnd::Refuses,
+        Verdict::NoVerdict(_) => NvlinkEnd::Fails,
         _ => return None,
     };
     if actual.status.success() || !matches!(actual.status, Status::Exit(_)) {

@@ -29,16 +29,16 @@ pub use inputs::LinkObjects;
 
 use super::deliberate::unified::{list_is_longer, words_of_slots};
 use super::own_note;
-use classes::{CodeClass, Kernel};
-use copies::Others;
-use counts::{Allowed, Anew};
+use classes::{ClassifiedKernel, CodeClass};
+use copies::OtherFunctions;
+use counts::{AllowedDifferences, RewrittenFunction};
 use culd_cubin::Section;
 use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
 use culd_cubin::raw::SectionHeader;
-use culd_inspect::text::{Options, dump};
+use culd_inspect::text::{DumpOptions, dump};
 use culd_inspect::view::View;
-use finalizer::Shortened;
+use finalizer::ShortenedCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<C
     let mut classes = Classes::count(&kernels, &theirs, &ours);
     let mut masked = masked_both((&theirs, &ours), &kernels, inputs);
     classes.listed = clear_listed((&theirs, &ours), inputs, &mut masked);
-    let rewritten: Vec<&Kernel> =
+    let rewritten: Vec<&ClassifiedKernel> =
         kernels.iter().filter(|kernel| !kernel.class.has_length()).collect();
     let sections: Vec<usize> = rewritten.iter().map(|kernel| kernel.section).collect();
     if let Some(stray) = listed::stray(&ours, &sections) {
@@ -76,17 +76,18 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<C
     if let Some(defect) = consistent::defect(&ours, &sections) {
         return Err(format!("contradiction: {defect}"));
     }
-    let other = |kernel: &Kernel| {
+    let other = |kernel: &ClassifiedKernel| {
         other_code(kernel, &theirs, &ours).or_else(|| changed_code(kernel, inputs, &ours))
     };
     if let Some((kernel, what)) = kernels.iter().find_map(|kernel| Some((kernel, other(kernel)?))) {
         return Err(format!(".text.{}{what}", kernel.name));
     }
-    let code = |kernel: &&Kernel| ours.cubin.sections.get(kernel.section);
+    let code = |kernel: &&ClassifiedKernel| ours.cubin.sections.get(kernel.section);
     let name = |code: &Section<'_>| code.name.strip_prefix(b".text.").map(<[u8]>::to_vec);
     let anew = rewritten.iter().filter_map(code).filter_map(name).collect();
-    let others = Others { copies: copies::all(&ours, inputs), anew };
-    let rewritten: Vec<Anew<'_>> = rewritten.into_iter().map(Anew::of).collect();
+    let others = OtherFunctions { copies: copies::all(&ours, inputs), anew };
+    let rewritten: Vec<RewrittenFunction<'_>> =
+        rewritten.into_iter().map(RewrittenFunction::of).collect();
     let words = has_slots(&theirs).then(|| words_of_slots(expected)).flatten();
     if let Some(what) = super::cubins(&masked.0, &masked.1) {
         let moved = !others.is_empty();
@@ -109,7 +110,7 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<C
 /// they are in nvlink's; without them where that is not known.
 fn masked_both(
     (theirs, ours): (&View<'_>, &View<'_>),
-    kernels: &[Kernel],
+    kernels: &[ClassifiedKernel],
     inputs: &LinkObjects,
 ) -> (Vec<u8>, Vec<u8>) {
     let control = kernels.iter().filter(|kernel| kernel.class == CodeClass::Control);
@@ -159,7 +160,7 @@ fn clear_listed(
 }
 
 /// Where code is not what the finalizer makes of `kernel`'s.
-fn other_code(kernel: &Kernel, theirs: &View<'_>, ours: &View<'_>) -> Option<String> {
+fn other_code(kernel: &ClassifiedKernel, theirs: &View<'_>, ours: &View<'_>) -> Option<String> {
     let code = theirs.cubin.sections.get(kernel.section)?;
     match &kernel.class {
         CodeClass::Control if !finalizer::loads_stack_for_nobody(code.data) => {
@@ -173,7 +174,11 @@ fn other_code(kernel: &Kernel, theirs: &View<'_>, ours: &View<'_>) -> Option<Str
 }
 
 /// Where culd's code of a kernel that may differ from nvlink's is not the compiler's.
-fn changed_code(kernel: &Kernel, inputs: &LinkObjects, ours: &View<'_>) -> Option<String> {
+fn changed_code(
+    kernel: &ClassifiedKernel,
+    inputs: &LinkObjects,
+    ours: &View<'_>,
+) -> Option<String> {
     if kernel.class == CodeClass::Kept {
         return None;
     }
@@ -183,8 +188,8 @@ fn changed_code(kernel: &Kernel, inputs: &LinkObjects, ours: &View<'_>) -> Optio
 
 /// The same of its Mercury code.
 fn other_capsule(
-    kernel: &Kernel,
-    shortened: &Shortened,
+    kernel: &ClassifiedKernel,
+    shortened: &ShortenedCode,
     theirs: &View<'_>,
     ours: &View<'_>,
 ) -> Option<String> {
@@ -233,16 +238,20 @@ fn has_slots(view: &View<'_>) -> bool {
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
-    (rewritten, others): (&[Anew<'_>], &Others),
+    (rewritten, others): (&[RewrittenFunction<'_>], &OtherFunctions),
     words: Option<BTreeSet<String>>,
 ) -> Result<bool, String> {
     let blocks = |bytes: &[u8], own: bool| {
         let view = View::parse(bytes).map_err(|error| error.to_string())?;
-        let allowed =
-            Allowed { own, rewritten, others, debug_lines: copies::debug_lines(&view, others) };
+        let allowed = AllowedDifferences {
+            own,
+            rewritten,
+            others,
+            debug_lines: copies::debug_lines(&view, others),
+        };
         // Whether the table of sections is at a multiple of 8 depends on the size of code (CUDA
         // 13.5).
-        let text = dump(&view, &Options::default()).replacen(" section_table=end", "", 1);
+        let text = dump(&view, &DumpOptions::default()).replacen(" section_table=end", "", 1);
         let text = without_gaps(&view, &text);
         Ok::<_, String>(counts::blocks(&text, &allowed))
     };

@@ -28,36 +28,36 @@ use std::path::Path;
 
 /// Who makes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Maker {
+enum ObjectMaker {
     Nvlink,
     Culd,
 }
 
-const MAKERS: [Maker; 2] = [Maker::Nvlink, Maker::Culd];
+const MAKERS: [ObjectMaker; 2] = [ObjectMaker::Nvlink, ObjectMaker::Culd];
 
-impl Maker {
+impl ObjectMaker {
     fn name(self) -> &'static str {
         match self {
-            Maker::Nvlink => "nvlink",
-            Maker::Culd => "culd",
+            ObjectMaker::Nvlink => "nvlink",
+            ObjectMaker::Culd => "culd",
         }
     }
 
     /// Who made an object of one that `first` made.
-    fn again(self, first: Maker) -> &'static str {
+    fn again(self, first: ObjectMaker) -> &'static str {
         match (first, self) {
-            (Maker::Nvlink, Maker::Nvlink) => "nvlink of nvlink's",
-            (Maker::Culd, Maker::Nvlink) => "nvlink of culd's",
-            (Maker::Nvlink, Maker::Culd) => "culd of nvlink's",
-            (Maker::Culd, Maker::Culd) => "culd of culd's",
+            (ObjectMaker::Nvlink, ObjectMaker::Nvlink) => "nvlink of nvlink's",
+            (ObjectMaker::Culd, ObjectMaker::Nvlink) => "nvlink of culd's",
+            (ObjectMaker::Nvlink, ObjectMaker::Culd) => "culd of nvlink's",
+            (ObjectMaker::Culd, ObjectMaker::Culd) => "culd of culd's",
         }
     }
 
     /// How the rows of what another `-r` makes of its object are called.
     fn object(self) -> &'static str {
         match self {
-            Maker::Nvlink => "-r of nvlink's",
-            Maker::Culd => "-r of culd's",
+            ObjectMaker::Nvlink => "-r of nvlink's",
+            ObjectMaker::Culd => "-r of culd's",
         }
     }
 }
@@ -68,7 +68,7 @@ const SECOND: &str = "step-2.cubin";
 
 /// An object that was made of some files.
 struct SteppedObject<'a> {
-    by: Maker,
+    by: ObjectMaker,
     group: &'a [String],
     /// The other files.
     rest: &'a [String],
@@ -212,14 +212,14 @@ impl Relinking<'_> {
     /// Links with one of the linkers; `None` when that fails.
     fn make(
         &self,
-        maker: Maker,
+        maker: ObjectMaker,
         files: &[String],
         object: bool,
         out: &str,
     ) -> Result<Option<Vec<u8>>> {
         let mut command = match maker {
-            Maker::Nvlink => self.tools.oracle.command("nvlink"),
-            Maker::Culd => candidate(self.tools),
+            ObjectMaker::Nvlink => self.tools.oracle.command("nvlink"),
+            ObjectMaker::Culd => candidate(self.tools),
         };
         command.current_dir(self.dir).args(&self.options).args(object.then_some("-r"));
         command.args(files).args(["-o", out]);
@@ -252,7 +252,7 @@ impl Relinking<'_> {
                 self.classes += found;
                 fault = self.fault("culd", link)?;
                 // Of what nvlink resolved twice nothing is left to be seen.
-                if fault.is_some() && direction == Maker::Nvlink.again(Maker::Nvlink) {
+                if fault.is_some() && direction == ObjectMaker::Nvlink.again(ObjectMaker::Nvlink) {
                     (fault, listed) = (None, Some("early-relocations"));
                 } else {
                     row.identical = 1;
@@ -299,7 +299,7 @@ impl Relinking<'_> {
     /// names are defined repeatedly.
     fn one(&mut self, files: &[String]) -> Result<Option<&ProgramText>> {
         if !self.one.contains_key(files) {
-            let linked = self.make(Maker::Culd, files, false, "one-step.out")?;
+            let linked = self.make(ObjectMaker::Culd, files, false, "one-step.out")?;
             let linked = linked.filter(|_| self.one_program && faithful(&self.objects) > 3);
             let program = linked.map(|linked| ProgramText::read(&linked, &self.objects));
             let program = program.transpose().context("the program of one step")?;
@@ -314,7 +314,7 @@ impl Relinking<'_> {
         if link.object || self.one(&link.sources)?.is_none() {
             return Ok(None);
         }
-        let maker = if folder == "nvlink" { Maker::Nvlink } else { Maker::Culd };
+        let maker = if folder == "nvlink" { ObjectMaker::Nvlink } else { ObjectMaker::Culd };
         let linked = match self.without_bare_shared(&link.files)? {
             Some(files) => self.make(maker, &files, false, "bare.out")?.context("no program")?,
             None => fs::read(self.dir.join(folder).join("out.cubin"))?,

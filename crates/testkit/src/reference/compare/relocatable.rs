@@ -7,7 +7,7 @@
 //! tables list the same symbols, so that what a record means is looked up in `.symtab`.
 
 use super::mercury::consistent::{self, exits_in};
-use super::mercury::copies::Others;
+use super::mercury::copies::OtherFunctions;
 use super::mercury::{self, LinkObjects, copies, has_barriers, lacks_barrier, listed};
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{self, Capsule, Site};
@@ -15,7 +15,7 @@ use culd_cubin::elf::{sht, stb, sto, stt};
 use culd_cubin::{Cubin, RelocEntry, Section, SectionIndex, Symbol, SymbolIndex};
 use culd_inspect::diff;
 use culd_inspect::view::View;
-use culd_reloc::Value;
+use culd_reloc::RelocValue;
 use std::collections::HashSet;
 
 /// The symbol that stands for every array without size in nvlink's objects.
@@ -51,7 +51,7 @@ pub fn objects(
     }
     let (inputs, view) = (inputs(), View::parse(actual).ok()?);
     let mut names = copies::all(&view, &inputs);
-    names.extend(Rewritten::find(&view, &inputs).functions);
+    names.extend(RewrittenCode::find(&view, &inputs).functions);
     let (expected, actual) =
         (copies::without_ends(expected, &names), copies::without_ends(actual, &names));
     lines(&expected, &actual, &inputs)
@@ -77,7 +77,7 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     listed::family((&theirs, &before), inputs, expected, &mut resolved);
     listed::tables(&theirs, &mut expected_bytes);
     listed::tables(&before, &mut resolved);
-    let rewritten = Rewritten::find(&before, inputs);
+    let rewritten = RewrittenCode::find(&before, inputs);
     if mercury::applies(expected) {
         copies::clear_equal_names(&theirs, &mut expected_bytes);
         copies::clear_equal_names(&before, &mut resolved);
@@ -93,12 +93,12 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     let without = View::parse(&expected_bytes).context("nvlink's object without such entries")?;
     let resolved = View::parse(&resolved).context("culd's object with relocations applied")?;
     let mut text = String::new();
-    diff::compare(&without, &resolved, diff::Options { tool: false })
+    diff::compare(&without, &resolved, diff::DiffOptions { tool: false })
         .write(&mut text, usize::MAX)?;
     let mut allowed = pair.allowed(&resolved);
     allowed.extend(rewritten.allowed());
     let copies = copies::all(&resolved, inputs);
-    let others = Others { copies, ..Others::default() };
+    let others = OtherFunctions { copies, ..OtherFunctions::default() };
     if mercury::applies(expected)
         && copies::debug_lines(&without, &others) == copies::debug_lines(&resolved, &others)
     {
@@ -187,7 +187,7 @@ impl ObjectPair<'_, '_> {
         &self,
         place: &mut [u8],
         target: &Section<'_>,
-        early: &[(RelocEntry, Value)],
+        early: &[(RelocEntry, RelocValue)],
     ) -> Result<()> {
         let capsule = Capsule::parse(target.name, target.data)?;
         let mercury: Vec<RelocEntry> = early.iter().map(|(record, _)| *record).collect();
@@ -250,7 +250,7 @@ impl ObjectPair<'_, '_> {
     }
 
     /// What nvlink puts into the places that name `symbol`; `None` for symbols that it keeps.
-    fn early_value(&self, symbol: &Symbol<'_>) -> Option<Value> {
+    fn early_value(&self, symbol: &Symbol<'_>) -> Option<RelocValue> {
         let section = symbol.defined_in().and_then(|section| self.ours.section(section));
         // nvlink takes the bank from the type of the symbol's section, also where that is no bank:
         // parameters that are references are in code.
@@ -272,7 +272,7 @@ impl ObjectPair<'_, '_> {
             }
             (_, None) => return None,
         };
-        Some(Value { address, bank })
+        Some(RelocValue { address, bank })
     }
 
     /// nvlink's value of a shared variable: it defines arrays without size, and keeps the
@@ -373,16 +373,16 @@ impl ObjectPair<'_, '_> {
 /// Kernels, and functions that can end a thread, that nvlink's finalizer writes anew in an object,
 /// too (docs/DIFFERENCES.md, kept-code).
 #[derive(Default)]
-struct Rewritten {
+struct RewrittenCode {
     /// Their names as the text form has them.
     names: Vec<String>,
     functions: Vec<Vec<u8>>,
     sections: Vec<usize>,
 }
 
-impl Rewritten {
+impl RewrittenCode {
     fn find(view: &View<'_>, inputs: &LinkObjects) -> Self {
-        let mut found = Rewritten::default();
+        let mut found = RewrittenCode::default();
         let barriers = !view.cubin.mercury_symbols.is_empty() && has_barriers(&view.cubin);
         for (symbol, word) in view.cubin.symbols.iter().zip(&view.symbols) {
             let Some(section) = symbol.defined_in().filter(|_| symbol.is_function()) else {
@@ -498,12 +498,17 @@ fn extern_array(word: &str) -> [String; 26] {
 }
 
 /// The value with the record's addend.
-fn moved(value: Value, record: RelocEntry) -> Value {
-    Value { address: value.address.wrapping_add_signed(record.addend), ..value }
+fn moved(value: RelocValue, record: RelocEntry) -> RelocValue {
+    RelocValue { address: value.address.wrapping_add_signed(record.addend), ..value }
 }
 
 /// Applies one record to the bytes of the section it patches.
-fn apply(place: &mut [u8], section: &Section<'_>, record: RelocEntry, value: Value) -> Result<()> {
+fn apply(
+    place: &mut [u8],
+    section: &Section<'_>,
+    record: RelocEntry,
+    value: RelocValue,
+) -> Result<()> {
     let row = culd_reloc::lookup(record.kind).context("an unknown relocation type")?;
     let (offset, value) = (record.offset as usize, moved(value, record));
     let done = match section.sh_type {

@@ -1,8 +1,8 @@
 //! One trial: a program is compiled, linked by the oracle and by the linker under test, and the
 //! results are compared.
 //!
-//! In: a [`Program`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get the same
-//! command line in the same folder, once in file order and once reversed.
+//! In: a [`GeneratedProgram`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get
+//! the same command line in the same folder, once in file order and once reversed.
 
 use super::carried::objects;
 use super::deliberate;
@@ -15,7 +15,7 @@ use super::{is_any_whole_program, is_relocatable, outcomes, outputs};
 use crate::fixtures::case::{plain_lines, stack_warnings_once};
 use crate::fixtures::uidx;
 use crate::random::edit::edited;
-use crate::random::generate::model::{Debug, Index, Program, Unit};
+use crate::random::generate::model::{DebugLevel, GeneratedProgram, Index, Unit};
 use crate::random::generate::ptx;
 use crate::reference::oracle::process::{self, Run, Status};
 use crate::reference::oracle::{Oracle, Release};
@@ -59,7 +59,7 @@ impl Tools {
 
 /// What is made of the files of a program and compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum LinkMethod {
     /// What the options say, by both linkers.
     #[default]
     Program,
@@ -76,22 +76,22 @@ pub enum Way {
     Report,
 }
 
-impl Way {
+impl LinkMethod {
     /// Links in `dir` and compares.
     ///
     /// # Errors
     /// When a linker cannot be started or an output not be read.
     pub fn compare(self, tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
-        if self == Way::Steps {
+        if self == LinkMethod::Steps {
             return compare_steps(tools, arguments, dir);
         }
-        if let Way::Relinked { one_program } = self {
+        if let LinkMethod::Relinked { one_program } = self {
             return compare_relinked(tools, arguments, dir, one_program);
         }
-        if self == Way::Rebuilt {
+        if self == LinkMethod::Rebuilt {
             return compare_rebuilt(tools, arguments, dir);
         }
-        if self == Way::Report {
+        if self == LinkMethod::Report {
             return compare_report(tools, arguments, dir);
         }
         let mut arguments = arguments.to_vec();
@@ -187,7 +187,12 @@ impl Trial {
 ///
 /// # Errors
 /// When a tool cannot be started or a file not be written.
-pub fn trial(tools: &Tools, program: &Program, way: Way, dir: &Path) -> Result<Trial> {
+pub fn trial(
+    tools: &Tools,
+    program: &GeneratedProgram,
+    way: LinkMethod,
+    dir: &Path,
+) -> Result<Trial> {
     for (place, unit) in program.units.iter().enumerate() {
         if let Some(message) = compile(tools.compiler(place), program, unit, dir)? {
             return Ok(Trial::of(Verdict::NotCompiled(message)));
@@ -245,14 +250,20 @@ fn index_file(index: Index, objects: &[Vec<u8>]) -> Result<Vec<u8>> {
 }
 
 /// Compares the links of the files in `dir` in both orders.
-fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Trial) -> Result<()> {
+fn links(
+    tools: &Tools,
+    program: &GeneratedProgram,
+    way: LinkMethod,
+    dir: &Path,
+    trial: &mut Trial,
+) -> Result<()> {
     let forward = link_arguments(program);
     let mut reversed = forward.clone();
     reversed[forward.len() - program.units.len()..].reverse();
     for arguments in [forward, reversed] {
         trial.links += 1;
         let unusual = program.index.is_some() || !program.rounds.is_empty();
-        let verdict = if way == Way::Program && !is_relocatable(&arguments) {
+        let verdict = if way == LinkMethod::Program && !is_relocatable(&arguments) {
             let pair = LinkPair::link(tools, &arguments, dir)?;
             let verdict = pair.verdict(&arguments, &arguments, dir);
             let aliases =
@@ -300,7 +311,7 @@ fn links(tools: &Tools, program: &Program, way: Way, dir: &Path, trial: &mut Tri
 }
 
 /// Arguments of the linkers for a program in file order, without the output.
-pub fn link_arguments(program: &Program) -> Vec<String> {
+pub fn link_arguments(program: &GeneratedProgram) -> Vec<String> {
     let mut arguments = vec![format!("-arch={}", program.link_arch)];
     arguments.extend(program.link_options.iter().cloned());
     arguments.extend(program.index.map(|_| format!("-uidx={INDEX_FILE}")));
@@ -317,7 +328,7 @@ pub fn link_arguments(program: &Program) -> Vec<String> {
 /// When the compiler cannot be started or the source not be written.
 pub fn compile(
     compiler: &Oracle,
-    program: &Program,
+    program: &GeneratedProgram,
     unit: &Unit,
     dir: &Path,
 ) -> Result<Option<String>> {
@@ -350,9 +361,9 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
     arguments.push(format!("-arch={}", unit.arch));
     arguments.extend(unit.options.iter().cloned());
     match unit.debug {
-        Debug::Off => {}
-        Debug::Lines => arguments.push("-lineinfo".to_owned()),
-        Debug::Full => arguments.push("-g".to_owned()),
+        DebugLevel::Off => {}
+        DebugLevel::Lines => arguments.push("-lineinfo".to_owned()),
+        DebugLevel::Full => arguments.push("-g".to_owned()),
     }
     arguments.extend([source(unit), "-o".to_owned(), format!("{}.cubin", unit.name)]);
     arguments

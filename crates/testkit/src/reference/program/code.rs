@@ -1,13 +1,13 @@
 //! The code of every function, with what its resolved relocations lead to.
 
 use super::memory::ProgramMemory;
-use super::objects::{Function, Objects};
+use super::objects::{FunctionCode, Objects};
 use super::{Items, patches};
 use anyhow::{Context, Result};
 use culd_cubin::elf::{sht, stb};
 use culd_cubin::{RelocEntry, SectionIndex, Symbol};
 use culd_inspect::view::{self, View};
-use culd_reloc::{RelocDesc, RelocType, Value};
+use culd_reloc::{RelocDesc, RelocType, RelocValue};
 use std::collections::{BTreeSet, HashSet};
 
 /// Adds every function that has code of its own. The kernels whose shared memory ends in front of
@@ -48,10 +48,10 @@ struct ProgramCode<'a, 'd> {
 
 impl ProgramCode<'_, '_> {
     /// The object's function whose code this is; each local one is taken once.
-    fn origin(&self, used: &mut HashSet<(usize, SectionIndex)>) -> Option<Function> {
+    fn origin(&self, used: &mut HashSet<(usize, SectionIndex)>) -> Option<FunctionCode> {
         let local = self.symbol.binding() == stb::LOCAL;
         let mut candidates = self.objects.functions(self.symbol.name, local).into_iter();
-        let same = |function: &Function| {
+        let same = |function: &FunctionCode| {
             let section = self.objects.object(function.object).section(function.text);
             let records = self.objects.records(*function);
             section.is_some_and(|s| masked(s.data, &records) == masked(self.code, &records))
@@ -78,7 +78,7 @@ impl ProgramCode<'_, '_> {
 
     fn resolved(
         &self,
-        origin: Function,
+        origin: FunctionCode,
         node: u32,
         memory: &mut ProgramMemory<'_>,
     ) -> Result<Vec<String>> {
@@ -118,7 +118,7 @@ impl ProgramCode<'_, '_> {
 
     /// The address of the symbol that a place was patched with; `None` for places that hold only
     /// its upper bits.
-    fn address(&self, row: &RelocDesc, record: &RelocEntry, before: &[u8]) -> Option<Value> {
+    fn address(&self, row: &RelocDesc, record: &RelocEntry, before: &[u8]) -> Option<RelocValue> {
         let offset = record.offset as usize;
         let all = vec![0xff; offset + row.span_bytes()];
         let field = row.extract(&all, offset).ok()?;
@@ -130,7 +130,7 @@ impl ProgramCode<'_, '_> {
         let address = value.address.wrapping_sub(addend) & field.address;
         // All ones stand for -1.
         let address = if address == field.address { u64::MAX } else { address };
-        Some(Value { address, ..value })
+        Some(RelocValue { address, ..value })
     }
 }
 
@@ -140,7 +140,7 @@ fn masked(code: &[u8], records: &[RelocEntry]) -> Vec<u8> {
     for record in records {
         if let Some(row) = culd_reloc::cuda(record.kind).filter(|row| row.is_applicable()) {
             // What does not fit is no place of this code.
-            let _ = row.apply(&mut code, record.offset as usize, Value::default());
+            let _ = row.apply(&mut code, record.offset as usize, RelocValue::default());
         }
     }
     code

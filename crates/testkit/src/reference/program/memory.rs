@@ -8,7 +8,7 @@ use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{sht, sto, stt};
 use culd_cubin::{Section, SectionIndex, SymbolIndex};
 use culd_inspect::view::View;
-use culd_reloc::Value;
+use culd_reloc::RelocValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The symbol that stands for the size of the bank of constant variables.
@@ -59,7 +59,7 @@ impl<'a> ProgramMemory<'a> {
         &mut self,
         function: u32,
         (object, index): (usize, SymbolIndex),
-        value: Value,
+        value: RelocValue,
     ) -> Result<String> {
         let symbol = self.objects.symbol(object, index).context("a relocation of no symbol")?;
         let variable = self.objects.variable(object, index).context("a relocation of no symbol")?;

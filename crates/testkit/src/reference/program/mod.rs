@@ -19,7 +19,7 @@ use culd_cubin::callgraph::Edge;
 use culd_cubin::elf::{sht, stb, stt};
 use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, callgraph};
 use culd_inspect::view::{self, View};
-use culd_reloc::Value;
+use culd_reloc::RelocValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -279,7 +279,7 @@ fn content(
     for &(offset, kind) in addresses {
         if let Some(row) = culd_reloc::cuda(kind).filter(|row| row.is_applicable()) {
             // A place at the end of another definition of the name may be outside of this one.
-            let _ = row.apply(&mut bytes, offset as usize, Value::default());
+            let _ = row.apply(&mut bytes, offset as usize, RelocValue::default());
         }
     }
     let mut lines = vec![view::hex(&bytes)];

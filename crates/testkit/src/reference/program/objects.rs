@@ -21,7 +21,7 @@ pub(super) enum VariableKey {
 
 /// A function of an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Function {
+pub(super) struct FunctionCode {
     pub(super) object: usize,
     pub(super) text: SectionIndex,
 }
@@ -60,14 +60,14 @@ impl<'d> Objects<'d> {
     }
 
     /// All functions of that name with code of their own, local ones or others.
-    pub(super) fn functions(&self, name: &[u8], local: bool) -> Vec<Function> {
+    pub(super) fn functions(&self, name: &[u8], local: bool) -> Vec<FunctionCode> {
         let mut found = Vec::new();
         for (object, cubin) in self.all.iter().enumerate() {
             for symbol in cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
                 let Some(text) = symbol.defined_in() else { continue };
                 let is_local = symbol.binding() == stb::LOCAL;
                 if symbol.name == name && is_local == local {
-                    found.push(Function { object, text });
+                    found.push(FunctionCode { object, text });
                 }
             }
         }
@@ -98,7 +98,7 @@ impl<'d> Objects<'d> {
 
     /// What is patched in a function's code: the places of its relocation records, and those that
     /// only Mercury's code tells (case textures/in-registers).
-    pub(super) fn records(&self, function: Function) -> Vec<RelocEntry> {
+    pub(super) fn records(&self, function: FunctionCode) -> Vec<RelocEntry> {
         let object = self.object(function.object);
         let sections = super::patches(object, function.text);
         let records = sections.flat_map(|section| section.relocations().iter().collect::<Vec<_>>());

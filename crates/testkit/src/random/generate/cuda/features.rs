@@ -5,30 +5,30 @@
 //! headers. Guaranteed: a file with any of them compiles for the targets it names.
 
 use super::parts::SourcePart;
-use crate::random::generate::model::Arch;
+use crate::random::generate::model::PtxArch;
 
 /// Which targets have a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Since {
+pub(super) enum FeatureTargets {
     /// Those from this SM number on.
     Sm(u32),
     /// Only those with an `a` that give registers back and take them.
     Accelerated,
 }
 
-impl Since {
+impl FeatureTargets {
     /// True for a target that has the feature.
-    pub(super) fn suits(self, arch: Arch) -> bool {
+    pub(super) fn suits(self, arch: PtxArch) -> bool {
         match self {
-            Since::Sm(number) => number <= arch.number(),
-            Since::Accelerated => arch.number() >= 90 && arch.0.ends_with('a'),
+            FeatureTargets::Sm(number) => number <= arch.number(),
+            FeatureTargets::Accelerated => arch.number() >= 90 && arch.0.ends_with('a'),
         }
     }
 }
 
 /// A part, and what it needs.
 pub(super) struct Feature {
-    pub(super) since: Since,
+    pub(super) since: FeatureTargets,
     /// Headers, without brackets.
     pub(super) headers: &'static [&'static str],
     /// It calls libcudadevrt.
@@ -48,7 +48,7 @@ macro_rules! features {
     };
 }
 
-const ALL: Since = Since::Sm(75);
+const ALL: FeatureTargets = FeatureTargets::Sm(75);
 
 features! {
     ALL, ["cuda_fp16.h"], false,
@@ -59,7 +59,7 @@ features! {
 }
 inline __device__ __half2 halves@I[@N]; inline __constant__ __half fixed@I = __half_raw{0x3c00};",
     ["to_half@I(X)", "__half2int_rn(__low2half(halves@I[X % @N]))", "__half2int_rn(__hadd(fixed@I, __int2half_rn(X)))"];
-    Since::Sm(80), ["cuda_bf16.h"], false,
+    FeatureTargets::Sm(80), ["cuda_bf16.h"], false,
     "inline __device__ __noinline__ int brain@I(int x) {
   __nv_bfloat16 a = __int2bfloat16_rn(x), b = __hfma(a, a, __float2bfloat16(@K.5f));
   return __bfloat162int_rn(hexp(b)) ^ __bfloat162int_rz(__hmax(a, b));
@@ -96,13 +96,13 @@ inline __device__ __noinline__ int grid@I(int x) {
   return x + (int)grid.thread_rank() + @C;
 }",
     ["together@I(X)", "grid@I(X)"];
-    Since::Sm(80), ["cooperative_groups.h" "cooperative_groups/reduce.h"], false,
+    FeatureTargets::Sm(80), ["cooperative_groups.h" "cooperative_groups/reduce.h"], false,
     "inline __device__ __noinline__ int reduced@I(int x) {
   namespace cg = cooperative_groups; auto tile = cg::tiled_partition<32>(cg::this_thread_block());
   return cg::reduce(tile, x, cg::plus<int>()) + __reduce_max_sync(0xffffffffu, x * @K);
 }",
     ["reduced@I(X)"];
-    Since::Sm(90), ["cooperative_groups.h"], false,
+    FeatureTargets::Sm(90), ["cooperative_groups.h"], false,
     "inline __device__ __noinline__ int cluster@I(int x) {
   namespace cg = cooperative_groups; auto cluster = cg::this_cluster();
   __shared__ int mine[@N]; mine[x % @N] = x; cluster.sync();
@@ -110,14 +110,14 @@ inline __device__ __noinline__ int grid@I(int x) {
   x += other[x % @N]; cluster.barrier_arrive(); cluster.barrier_wait(); return x + cluster.dim_blocks().x;
 }",
     ["cluster@I(X)"];
-    Since::Sm(80), ["cuda_pipeline.h"], false,
+    FeatureTargets::Sm(80), ["cuda_pipeline.h"], false,
     "inline __device__ int4 source@I[@N];
 inline __device__ __noinline__ int piped@I(int x) {
   __shared__ int4 stage[@N]; __pipeline_memcpy_async(&stage[x % @N], &source@I[x % @N], 16);
   __pipeline_commit(); __pipeline_wait_prior(0); __syncthreads(); return stage[(x + 1) % @N].y;
 }",
     ["piped@I(X)"];
-    Since::Sm(90), [], false,
+    FeatureTargets::Sm(90), [], false,
     "struct alignas(64) Map@I { unsigned long long words[16]; }; inline __device__ Map@I map@I;
 inline __device__ __noinline__ int bulk@I(int x) {
   __shared__ alignas(128) char to[@N * 128]; __shared__ alignas(8) unsigned long long bar;
@@ -135,7 +135,7 @@ inline __device__ __noinline__ int bulk@I(int x) {
   return to[x & 127] + done;
 }",
     ["bulk@I(X)"];
-    Since::Accelerated, [], false,
+    FeatureTargets::Accelerated, [], false,
     "inline __device__ __noinline__ int more@I(int x) { return x * @K + @C; }
 template <int N> __global__ void __launch_bounds__(256, 1) split@I(int *o) {
   if (threadIdx.x < 128) { asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\"); *o = N; }

@@ -8,7 +8,7 @@ use culd_cubin::attr::{Records, code, format as form};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::unified::{SLOT, entries};
 use culd_cubin::{Cubin, Symbol, SymbolIndex, SymbolSection};
-use culd_inspect::diff::{self, Options};
+use culd_inspect::diff::{self, DiffOptions};
 use culd_inspect::view::View;
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ const LISTS_OF_SLOTS: &[&str] = &[".nv.info..nv.uft", ".nv.merc.nv.info..nv.uft"
 pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static str>> {
     let theirs = View::parse(expected).ok()?;
     let ours = View::parse(actual).ok()?;
-    let difference = diff::compare(&theirs, &ours, Options { tool: false });
+    let difference = diff::compare(&theirs, &ours, DiffOptions { tool: false });
     let names = words_of_slots(expected)?;
     let mut lines: Vec<&str> =
         difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect();

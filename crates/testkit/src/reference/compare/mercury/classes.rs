@@ -17,7 +17,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use super::consistent::exits_in;
-use super::finalizer::{Finalized, Shortened, calls, finalized};
+use super::finalizer::{Finalized, ShortenedCode, calls, finalized};
 use super::inputs::LinkObjects;
 
 /// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of
@@ -31,7 +31,7 @@ pub(super) enum CodeClass {
     /// Its control bits.
     Control,
     /// Code is left out around fences.
-    Fences(Shortened),
+    Fences(ShortenedCode),
     /// All of its code.
     Rewritten,
     /// Compiled by a later ptxas than the finalizer is of.
@@ -47,7 +47,7 @@ impl CodeClass {
 
 /// A kernel of a linked cubin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kernel {
+pub(super) struct ClassifiedKernel {
     /// Index of the section of its code.
     pub(super) section: usize,
     /// The name in that section's, as the text form has it.
@@ -171,7 +171,7 @@ impl Classes {
     }
 
     /// Counts `kernels` of two files that agree.
-    pub(super) fn count(kernels: &[Kernel], theirs: &View<'_>, ours: &View<'_>) -> Self {
+    pub(super) fn count(kernels: &[ClassifiedKernel], theirs: &View<'_>, ours: &View<'_>) -> Self {
         let mut classes = Classes::default();
         for kernel in kernels {
             let code =
@@ -200,7 +200,11 @@ pub(super) fn slots(view: &View<'_>, inputs: &LinkObjects) -> Vec<usize> {
 }
 
 /// The kernels of `view`; `theirs` is what nvlink made.
-pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &LinkObjects) -> Vec<Kernel> {
+pub(super) fn kernels(
+    view: &View<'_>,
+    theirs: &View<'_>,
+    inputs: &LinkObjects,
+) -> Vec<ClassifiedKernel> {
     let cubin = &view.cubin;
     let name = |cubin: &Cubin<'_>, index| cubin.section(index).map(|code| code.name.to_vec());
     let known: HashSet<_> =
@@ -241,9 +245,13 @@ pub(super) fn kernels(view: &View<'_>, theirs: &View<'_>, inputs: &LinkObjects) 
     kernels
 }
 
-fn kernel(view: &View<'_>, SectionIndex(number): SectionIndex, class: CodeClass) -> Kernel {
+fn kernel(
+    view: &View<'_>,
+    SectionIndex(number): SectionIndex,
+    class: CodeClass,
+) -> ClassifiedKernel {
     let name = view.section(number).replacen(".text.", "", 1);
-    Kernel { section: number as usize, name, class }
+    ClassifiedKernel { section: number as usize, name, class }
 }
 
 /// Code that has an attribute of a later ptxas: it is in no object of 13.0.88 and 13.1, whose

@@ -35,14 +35,14 @@ const SET_ADDRESS: usize = 3;
 
 /// Functions of which debug sections tell something else.
 #[derive(Clone, Debug, Default)]
-pub(in crate::reference::compare) struct Others {
+pub(in crate::reference::compare) struct OtherFunctions {
     /// Those that [`all`] finds.
     pub(in crate::reference::compare) copies: HashSet<Vec<u8>>,
     /// Those whose code nvlink writes again.
     pub(in crate::reference::compare) anew: HashSet<Vec<u8>>,
 }
 
-impl Others {
+impl OtherFunctions {
     pub(in crate::reference::compare) fn is_empty(&self) -> bool {
         self.copies.is_empty() && self.anew.is_empty()
     }
@@ -71,7 +71,7 @@ pub(in crate::reference::compare) fn all(
 /// The contents of the sections that may differ, by name.
 pub(in crate::reference::compare) fn debug_lines(
     view: &View<'_>,
-    others: &Others,
+    others: &OtherFunctions,
 ) -> HashMap<&'static str, SectionContents> {
     let mut debug_lines = HashMap::new();
     for (index, section) in view.cubin.section_indices().filter(|(_, s)| !is_mercury(s)) {
@@ -122,7 +122,7 @@ fn word(data: &[u8], at: usize) -> Option<usize> {
 fn frames(
     section: &Section<'_>,
     functions: &BTreeMap<usize, &[u8]>,
-    others: &Others,
+    others: &OtherFunctions,
 ) -> SectionContents {
     let (data, mut at, mut lines) = (section.data, 0, SectionContents::new());
     while let Some(end) = word(data, at + 4).map(|length| at + HEAD + length) {
@@ -150,7 +150,7 @@ fn frames(
 fn units(
     section: &Section<'_>,
     functions: &BTreeMap<usize, &[u8]>,
-    others: &Others,
+    others: &OtherFunctions,
 ) -> SectionContents {
     let (data, mut at, mut lines) = (section.data, 0, SectionContents::new());
     while let Some(end) = word(data, at).map(|length| at + 4 + length) {
@@ -178,7 +178,7 @@ fn units(
 
 /// A line for each register; of copies without the ranges. Where any code is written again, those
 /// of all functions are whatever nvlink's memory held: two runs differ.
-fn registers(data: &[u8], others: &Others) -> SectionContents {
+fn registers(data: &[u8], others: &OtherFunctions) -> SectionContents {
     let (mut at, mut lines) = (0, SectionContents::new());
     for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
         lines.push(hex(data.get(at..range.start).unwrap_or_default()));

@@ -5,9 +5,9 @@
 //! of a kernel whose code the finalizer makes shorter are what they are then. Guaranteed: no line
 //! is left out, added or moved but inside the contents that have to differ.
 
-use super::classes::{CodeClass, Kernel};
-use super::copies::Others;
-use super::finalizer::Shortened;
+use super::classes::{ClassifiedKernel, CodeClass};
+use super::copies::OtherFunctions;
+use super::finalizer::ShortenedCode;
 use crate::reference::compare::deliberate::unified;
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,21 +20,21 @@ pub(super) struct Block {
 
 /// A function with other code.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Anew<'a> {
+pub(super) struct RewrittenFunction<'a> {
     name: &'a str,
     /// It was compiled by a later ptxas.
     later: bool,
     /// What the code is, where that is known.
-    shortened: Option<&'a Shortened>,
+    shortened: Option<&'a ShortenedCode>,
 }
 
-impl<'a> Anew<'a> {
-    pub(super) fn of(kernel: &'a Kernel) -> Self {
+impl<'a> RewrittenFunction<'a> {
+    pub(super) fn of(kernel: &'a ClassifiedKernel) -> Self {
         let shortened = match &kernel.class {
             CodeClass::Fences(shortened) => Some(shortened),
             _ => None,
         };
-        Anew { name: &kernel.name, later: kernel.class == CodeClass::Later, shortened }
+        RewrittenFunction { name: &kernel.name, later: kernel.class == CodeClass::Later, shortened }
     }
 
     /// A line of its attributes without what are offsets of its instructions; in culd's, where they
@@ -108,7 +108,7 @@ fn are_places(attribute: &str, words: &[&str]) -> Vec<bool> {
 }
 
 /// A place, where it is in shorter code; other words stay.
-fn moved(word: &str, shortened: &Shortened) -> String {
+fn moved(word: &str, shortened: &ShortenedCode) -> String {
     let place = word.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     place.map_or(word.to_owned(), |place| format!("{:#x}", shortened.place(place)))
 }
@@ -119,19 +119,19 @@ fn without_places(line: &str) -> String {
 }
 
 /// What may differ in a file.
-pub(super) struct Allowed<'a> {
+pub(super) struct AllowedDifferences<'a> {
     /// The file is culd's.
     pub(super) own: bool,
     /// Functions with other code.
-    pub(super) rewritten: &'a [Anew<'a>],
+    pub(super) rewritten: &'a [RewrittenFunction<'a>],
     /// Those and others of which debug sections tell something else.
-    pub(super) others: &'a Others,
+    pub(super) others: &'a OtherFunctions,
     /// The contents of debug sections without that.
     pub(super) debug_lines: HashMap<&'static str, Vec<String>>,
 }
 
 /// The sections of `text` without what may differ.
-pub(super) fn blocks(text: &str, allowed: &Allowed<'_>) -> Vec<Block> {
+pub(super) fn blocks(text: &str, allowed: &AllowedDifferences<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in text.lines() {
         match (line.strip_prefix("  "), blocks.last_mut()) {
@@ -164,7 +164,7 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Block {
-    fn reduce(&mut self, name: &str, allowed: &Allowed<'_>) {
+    fn reduce(&mut self, name: &str, allowed: &AllowedDifferences<'_>) {
         let kernel = |prefix: &str| {
             let name = name.strip_prefix(prefix)?;
             allowed.rewritten.iter().find(|anew| anew.name == name)
@@ -194,8 +194,8 @@ impl Block {
     }
 
     /// Leaves out what debug sections tell of copies and other code, and places that move with it.
-    fn without_others(&mut self, name: &str, allowed: &Allowed<'_>) {
-        let Allowed { others, debug_lines, .. } = allowed;
+    fn without_others(&mut self, name: &str, allowed: &AllowedDifferences<'_>) {
+        let AllowedDifferences { others, debug_lines, .. } = allowed;
         if others.is_empty() {
             return;
         }
@@ -297,10 +297,11 @@ mod tests {
         const OURS: &str = "section .nv.info nv_info\n  MIN_STACK_SIZE words k 0x8\nsection .nv.info.k nv_info\n  \
             CRS_STACK_SIZE words 0x10\n  NUM_BARRIERS byte 0x1\nsection .nv.info..nv.uft nv_info flags=info\n  \
             SW_WAR words 0x8\n";
-        let others = Others::default();
+        let others = OtherFunctions::default();
         let read = |text: &str| {
             let (rewritten, debug_lines) = (&[][..], HashMap::new());
-            let allowed = Allowed { own: false, rewritten, others: &others, debug_lines };
+            let allowed =
+                AllowedDifferences { own: false, rewritten, others: &others, debug_lines };
             blocks(text, &allowed)
         };
         let names = BTreeSet::from(["0x3".to_owned(), "free".to_owned()]);

@@ -29,7 +29,7 @@ mod shortened;
 #[cfg(test)]
 mod tests;
 
-pub(super) use shortened::Shortened;
+pub(super) use shortened::ShortenedCode;
 
 use instruction::Instruction;
 
@@ -43,7 +43,7 @@ pub(super) enum Finalized {
     /// The same instructions with other barriers.
     Barriers,
     /// Fewer instructions.
-    Shortened(Shortened),
+    Shortened(ShortenedCode),
 }
 
 /// What the finalizer makes of `code`.
@@ -53,7 +53,9 @@ pub(super) fn finalized(code: &[u8]) -> Finalized {
     let left_out = left_out(&code);
     match () {
         () if code.iter().any(|instruction| instruction.is_call()) => Finalized::Same,
-        () if !left_out.is_empty() => Finalized::Shortened(Shortened::of(&code, left_out, spare)),
+        () if !left_out.is_empty() => {
+            Finalized::Shortened(ShortenedCode::of(&code, left_out, spare))
+        }
         () if spare => Finalized::Barriers,
         () => Finalized::Same,
     }

@@ -6,7 +6,7 @@
 
 use super::instruction::{Instruction, SIZE};
 use super::is_plain;
-use culd_cubin::capmerc::{Capsule, Kind};
+use culd_cubin::capmerc::{Capsule, CapsuleForm};
 use std::ops::Range;
 
 /// The code of a function ends with so many NOPs, and its length is a multiple of as many
@@ -18,7 +18,7 @@ const ODD: u8 = 0x80;
 
 /// What is left of the code of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Shortened {
+pub(in super::super) struct ShortenedCode {
     code: Vec<Instruction>,
     /// The numbers of the instructions that were left out, ascending.
     left_out: Vec<usize>,
@@ -26,14 +26,14 @@ pub(in super::super) struct Shortened {
     allocated: bool,
 }
 
-impl Shortened {
+impl ShortenedCode {
     /// `code` without the instructions `left_out`; `spare`: a barrier was dropped besides.
     pub(super) fn of(code: &[Instruction], left_out: Vec<usize>, spare: bool) -> Self {
         let is_left = |(at, _): &(usize, &Instruction)| left_out.binary_search(at).is_err();
         let (kept, dropped): (Vec<_>, Vec<_>) = code.iter().enumerate().partition(is_left);
         let uses_barriers = || dropped.iter().any(|(_, instruction)| instruction.uses_barriers());
         let allocated = spare || (!is_plain(code) && uses_barriers());
-        let mut shortened = Shortened { code: Vec::new(), left_out, allocated };
+        let mut shortened = ShortenedCode { code: Vec::new(), left_out, allocated };
         let moved = kept.into_iter().map(|(at, &instruction)| shortened.moved(at, instruction));
         shortened.code = moved.collect();
         shortened.pad();
@@ -97,10 +97,10 @@ impl Shortened {
             let place = |at: u64| if at == all { self.size() } else { self.place(at * SIZE) };
             let count = (place(end) - place(start)) / SIZE;
             match (record.kind, own) {
-                (Kind::Group, [_, _, left @ ..]) if count == 1 && end - start > 1 => {
+                (CapsuleForm::Group, [_, _, left @ ..]) if count == 1 && end - start > 1 => {
                     bytes.extend(left);
                 }
-                (Kind::Group, [first, _, records @ ..]) => {
+                (CapsuleForm::Group, [first, _, records @ ..]) => {
                     let odd = if count.is_multiple_of(2) { 0 } else { ODD };
                     bytes.extend([first & !ODD | odd, u8::try_from(count / 2).ok()?]);
                     bytes.extend(records);

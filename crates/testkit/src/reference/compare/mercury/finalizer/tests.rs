@@ -33,7 +33,7 @@ fn code(words: &[u128]) -> Vec<u8> {
 }
 
 /// What is left of `words`, when the finalizer leaves something out.
-fn shortened(words: &[u128]) -> Shortened {
+fn shortened(words: &[u128]) -> ShortenedCode {
     match finalized(&code(words)) {
         Finalized::Shortened(shortened) => shortened,
         other => panic!("{other:?}"),
