@@ -166,8 +166,10 @@ pub const NOTES: [&str; 5] = [
 const fn row(
     space: StateSpace,
     used: Option<ParamUse>,
-    (addressable, initializable): (Addressable, Initializable),
-    (access, sharing): (Access, Sharing),
+    addressable: Addressable,
+    initializable: Initializable,
+    access: Access,
+    sharing: Sharing,
     notes: &'static [usize],
 ) -> Properties {
     Properties { space, used, addressable, initializable, access, sharing, notes }
@@ -182,15 +184,15 @@ pub const PROPERTIES: [Properties; 9] = {
     use Sharing::{Context, PerCluster, PerCta, PerGrid, PerThread};
     use StateSpace as S;
     [
-        row(S::Reg, None, (A::No, I::No), (ReadWrite, PerThread), &[]),
-        row(S::Sreg, None, (A::No, I::No), (ReadOnly, PerCta), &[]),
-        row(S::Const, None, (A::Yes, I::Yes), (ReadOnly, PerGrid), &[1]),
-        row(S::Global, None, (A::Yes, I::Yes), (ReadWrite, Context), &[1]),
-        row(S::Local, None, (A::Yes, I::No), (ReadWrite, PerThread), &[]),
-        row(S::Param, Some(ParamUse::Kernel), (A::Yes, I::No), (ReadOnly, PerGrid), &[2]),
-        row(S::Param, Some(ParamUse::Function), (A::Restricted, I::No), (ReadWrite, PerThread), &[3]),
-        row(S::Shared, None, (A::Yes, I::No), (ReadWrite, PerCluster), &[5]),
-        row(S::Tex, None, (A::No, I::ViaDriver), (ReadOnly, Context), &[4]),
+        row(S::Reg, None, A::No, I::No, ReadWrite, PerThread, &[]),
+        row(S::Sreg, None, A::No, I::No, ReadOnly, PerCta, &[]),
+        row(S::Const, None, A::Yes, I::Yes, ReadOnly, PerGrid, &[1]),
+        row(S::Global, None, A::Yes, I::Yes, ReadWrite, Context, &[1]),
+        row(S::Local, None, A::Yes, I::No, ReadWrite, PerThread, &[]),
+        row(S::Param, Some(ParamUse::Kernel), A::Yes, I::No, ReadOnly, PerGrid, &[2]),
+        row(S::Param, Some(ParamUse::Function), A::Restricted, I::No, ReadWrite, PerThread, &[3]),
+        row(S::Shared, None, A::Yes, I::No, ReadWrite, PerCluster, &[5]),
+        row(S::Tex, None, A::No, I::ViaDriver, ReadOnly, Context, &[4]),
     ]
 };
 

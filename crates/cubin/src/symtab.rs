@@ -143,7 +143,7 @@ impl SymbolPlaces<'_, '_> {
             shn::XINDEX => match self.high {
                 Some(high) => {
                     let target = read::u32_at(high.data, 4 * index).unwrap_or(0);
-                    self.section(index, target, (high.name, 4 * index as u64))
+                    self.section(index, target, high.name, 4 * index as u64)
                 }
                 None => {
                     let what =
@@ -151,7 +151,7 @@ impl SymbolPlaces<'_, '_> {
                     Err(Malformed::section(self.table.name, at, what))
                 }
             },
-            number => self.section(index, u32::from(number), (self.table.name, at)),
+            number => self.section(index, u32::from(number), self.table.name, at),
         }
     }
 
@@ -171,11 +171,13 @@ impl SymbolPlaces<'_, '_> {
         !matches!(entry, None | Some(0) | Some(COMMON))
     }
 
+    /// The section of a symbol; its number stands at `at` of section `table`.
     fn section(
         &self,
         symbol: usize,
         target: u32,
-        (table, at): (&[u8], u64),
+        table: &[u8],
+        at: u64,
     ) -> Result<SymbolSection, Malformed> {
         if target == 0 || target as usize >= self.sections.len() {
             let what = format!("symbol {symbol} is in section {target}, which does not exist");

@@ -281,7 +281,7 @@ impl Attempt<'_> {
             let input_bytes = inputs.iter().map(|input| input.bytes.len() as u64).sum();
             let written =
                 self.output(session, image, path, input_bytes, lines).and_then(|account| {
-                    Ok(self.report(gathered, link_options, (account, &unused), lines)?)
+                    Ok(self.report(gathered, link_options, account, &unused, lines)?)
                 });
             match written {
                 Ok(()) => {}
@@ -335,7 +335,8 @@ impl Attempt<'_> {
         &mut self,
         gathered: &Inputs<'_>,
         link_options: &LinkOptions,
-        (account, unused): (Option<Account>, &[usize]),
+        account: Option<Account>,
+        unused: &[usize],
         lines: &LineList,
     ) -> Result<(), Line> {
         if !reports::any_after_link(self.options) {

@@ -24,6 +24,13 @@ type SizeFn = unsafe extern "C" fn(NvJitLinkHandle, *mut usize) -> c_int;
 type VersionFn = unsafe extern "C" fn(*mut c_uint, *mut c_uint) -> c_int;
 type CopyFn = unsafe extern "C" fn(NvJitLinkHandle, *mut c_char) -> c_int;
 
+/// The functions for one result: for its size, and for a copy of it.
+#[derive(Debug, Clone, Copy)]
+struct ResultFns {
+    size: SizeFn,
+    copy: CopyFn,
+}
+
 /// The functions that are needed, under the names that every release of 13 has.
 #[derive(Debug)]
 struct NvJitLinkFunctions {
@@ -31,12 +38,12 @@ struct NvJitLinkFunctions {
     destroy: DestroyFn,
     add_data: AddData,
     complete: CompleteFn,
-    ptx: (SizeFn, CopyFn),
-    cubin: (SizeFn, CopyFn),
-    errors: (SizeFn, CopyFn),
-    infos: (SizeFn, CopyFn),
+    ptx: ResultFns,
+    cubin: ResultFns,
+    errors: ResultFns,
+    infos: ResultFns,
     /// In releases from 13.3 on.
-    lto_ir: Option<(SizeFn, CopyFn)>,
+    lto_ir: Option<ResultFns>,
     version: VersionFn,
 }
 
@@ -228,8 +235,8 @@ struct Nvvm {
     destroy: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
     add: unsafe extern "C" fn(NvJitLinkProgram, *const c_char, usize, *const c_char) -> c_int,
     compile: unsafe extern "C" fn(NvJitLinkProgram, c_int, *const *const c_char) -> c_int,
-    result: (SizeFn, CopyFn),
-    log: (SizeFn, CopyFn),
+    result: ResultFns,
+    log: ResultFns,
 }
 
 impl Nvvm {
@@ -255,7 +262,7 @@ struct NvvmProgram<'f> {
 }
 
 impl NvvmProgram<'_> {
-    fn get(&self, parts: (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
+    fn get(&self, parts: ResultFns) -> Result<Vec<u8>, c_int> {
         copied(self.program, parts)
     }
 
@@ -305,10 +312,12 @@ impl NvJitLinkFunctions {
                 errors: sized(library, b"nvJitLinkGetErrorLogSize\0", b"nvJitLinkGetErrorLog\0")?,
                 infos: sized(library, b"nvJitLinkGetInfoLogSize\0", b"nvJitLinkGetInfoLog\0")?,
                 version: *library.get(b"nvJitLinkVersion\0")?,
-                lto_ir: library
-                    .get(b"nvJitLinkGetLinkedLTOIRSize\0")
-                    .and_then(|size| Ok((*size, *library.get(b"nvJitLinkGetLinkedLTOIR\0")?)))
-                    .ok(),
+                lto_ir: sized(
+                    library,
+                    b"nvJitLinkGetLinkedLTOIRSize\0",
+                    b"nvJitLinkGetLinkedLTOIR\0",
+                )
+                .ok(),
             })
         }
     }
@@ -353,7 +362,7 @@ impl HandleGuard<'_> {
         text(self.get(self.compiler.functions.infos))
     }
 
-    fn get(&self, parts: (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
+    fn get(&self, parts: ResultFns) -> Result<Vec<u8>, c_int> {
         copied(self.handle, parts)
     }
 }
@@ -373,13 +382,16 @@ unsafe fn sized(
     library: &Library,
     size: &[u8],
     copy: &[u8],
-) -> Result<(SizeFn, CopyFn), libloading::Error> {
+) -> Result<ResultFns, libloading::Error> {
     // SAFETY: as the caller promises.
-    unsafe { Ok((*library.get(size)?, *library.get(copy)?)) }
+    unsafe { Ok(ResultFns { size: *library.get(size)?, copy: *library.get(copy)? }) }
 }
 
 /// The result of a function for a size and of one for a copy.
-fn copied(handle: *mut c_void, (size_of, copy): (SizeFn, CopyFn)) -> Result<Vec<u8>, c_int> {
+fn copied(
+    handle: *mut c_void,
+    ResultFns { size: size_of, copy }: ResultFns,
+) -> Result<Vec<u8>, c_int> {
     let mut size = 0;
     // SAFETY: the size can be written.
     match unsafe { size_of(handle, &mut size) } {

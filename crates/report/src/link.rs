@@ -124,7 +124,7 @@ impl ReportFunction {
         limits: Option<&Limits>,
         input: Places<'_>,
     ) -> Self {
-        let needs = (function.registers.total, function.barriers.total);
+        let (registers, barriers) = (function.registers.total, function.barriers.total);
         let kernel = function.kernel.as_deref();
         ReportFunction {
             name: function.name.clone(),
@@ -140,7 +140,8 @@ impl ReportFunction {
             recursive: function.is_recursive,
             calls: function.calls.clone(),
             indirect: function.indirect.clone(),
-            kernel: kernel.map(|kernel| Box::new(ReportKernel::of(kernel, needs, limits))),
+            kernel: kernel
+                .map(|kernel| Box::new(ReportKernel::of(kernel, registers, barriers, limits))),
             source: String::new(),
         }
     }
@@ -269,7 +270,8 @@ impl ReportNeed {
 impl ReportKernel {
     fn of(
         kernel: &culd_link::AccountKernel,
-        (registers, barriers): (u32, u32),
+        registers: u32,
+        barriers: u32,
         limits: Option<&Limits>,
     ) -> Self {
         let parameters = kernel.parameters.iter();

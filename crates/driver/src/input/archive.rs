@@ -109,7 +109,7 @@ impl<'a> Gatherer<'a, '_> {
             }
         };
         if is_archive(bytes) {
-            return self.inner_archive(archive, (&name, &path), bytes, file);
+            return self.inner_archive(archive, &name, &path, bytes, file);
         }
         if bytes.is_empty() {
             self.ignored(Ignored::Empty(name));
@@ -122,7 +122,8 @@ impl<'a> Gatherer<'a, '_> {
     fn inner_archive(
         &mut self,
         outer: &ArchiveReader<'_, 'a>,
-        (name, path): (&str, &[u8]),
+        name: &str,
+        path: &[u8],
         bytes: &'a [u8],
         file: Option<(PathBuf, Identity)>,
     ) -> Result<(), InputStop> {

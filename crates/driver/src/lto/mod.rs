@@ -118,7 +118,7 @@ struct LtoTask<'t, 'a> {
 impl LtoTask<'_, '_> {
     /// PTX of all parts; `more` are further options. `roots` is NVVM IR that names what stays.
     fn ptx(&self, more: &[OsString], roots: Option<&str>) -> Result<LtoOutput, LtoFailure> {
-        let mut made = self.run(("ptx", "-ptx"), more, roots)?;
+        let mut made = self.run("ptx", "-ptx", more, roots)?;
         // It ends with NUL.
         made.bytes
             .truncate(made.bytes.iter().position(|&byte| byte == 0).unwrap_or(made.bytes.len()));
@@ -130,16 +130,18 @@ impl LtoTask<'_, '_> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         // Names are the same however little it is optimized.
         let task = LtoTask { words: &["-O0".into()], ..*self };
-        let made = task.run(("object", "-r"), &[], Some(&RootNames::open()))?.bytes;
+        let made = task.run("object", "-r", &[], Some(&RootNames::open()))?.bytes;
         if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
             return Ok(made);
         }
         Err(LtoFailure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
     }
 
+    /// Runs the program with the command `what`, and its compiler with the option `word`.
     fn run(
         &self,
-        (what, word): (&str, &str),
+        what: &str,
+        word: &str,
         more: &[OsString],
         roots: Option<&str>,
     ) -> Result<LtoOutput, LtoFailure> {

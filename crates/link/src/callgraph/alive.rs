@@ -1,11 +1,11 @@
 //! Phase `callgraph`, second step: which functions are alive, and their numbers.
 //!
-//! In: [`CallRecords`] and [`Roots`]. Out: [`LiveFunctions`], and the graph in which indirect calls
-//! lead through their prototype.
+//! In: [`CallRecords`], and the functions that are kept. Out: [`LiveFunctions`], and the graph in
+//! which indirect calls lead through their prototype.
 
 use hashbrown::HashMap;
 
-use super::records::{CallRecords, FunctionSignature, Roots, functions};
+use super::records::{CallRecords, FunctionSignature, functions};
 use crate::base::graph::{Adjacency, Components};
 use crate::base::id::{DenseId, IdVec, NodeId, SymbolId};
 use crate::objects::InputObjects;
@@ -34,14 +34,15 @@ pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> 
     inner.collect()
 }
 
-/// By symbol: whether it is in the output. Alive are functions that the kept entries reach, by
+/// By symbol: whether it is in the output. Alive are functions that those in `kept` reach, by
 /// direct calls and through prototypes; functions whose address is taken anywhere; and undefined
 /// functions that the latter call. A defined function that only an unreached function with a taken
 /// address calls is dead (case indirect/taken-in-dead-code).
 pub(super) fn alive(
     symbols: &Symbols,
-    (roots, kept): (&Roots, &[SymbolId]),
-    (records, inner): (&CallRecords, &[(u32, u32)]),
+    kept: Vec<SymbolId>,
+    records: &CallRecords,
+    inner: &[(u32, u32)],
     signatures: &IdVec<SymbolId, FunctionSignature>,
     slots: &[SymbolId],
 ) -> IdVec<SymbolId, bool> {
@@ -56,8 +57,7 @@ pub(super) fn alive(
         candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
     }
     let mut alive = IdVec::filled(false, symbols.all.len());
-    let mut stack: Vec<SymbolId> = symbols.all.ids().filter(|&id| roots.is_entry[id]).collect();
-    stack.extend(kept);
+    let mut stack = kept;
     let callees = |id: SymbolId| {
         calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
     };

@@ -62,7 +62,9 @@ impl CallGraph {
             IdVec::filled(true, symbols.all.len())
         } else {
             let inner = inner_functions(objects, symbols);
-            alive(symbols, (&roots, &kept), (&records, &inner), &signatures, &slots)
+            let entries = symbols.all.ids().filter(|&id| roots.is_entry[id]);
+            let kept = entries.chain(kept.iter().copied()).collect();
+            alive(symbols, kept, &records, &inner, &signatures, &slots)
         };
         let LiveFunctions { nodes, node_of, all_alive, any_dead } =
             number_live(objects, symbols, &alive);

@@ -37,7 +37,7 @@ pub(super) fn read<'d>(
     // functions (cases selection/* with -r).
     let late = options.relocatable && !options.debug;
     let known_by = if late { &options.selection } else { selection };
-    let matchers = (selection.matcher(), known_by.matcher());
+    let matchers = KernelMatchers { selected: selection.matcher(), known: known_by.matcher() };
     let share = |place: usize| {
         let mut seen = RecordBatch::default();
         for (id, object) in objects.iter().skip(SHARE * place).take(SHARE) {
@@ -161,6 +161,12 @@ impl GatheredRecords {
     }
 }
 
+/// Which kernels are kept, and which of those exist before the functions that reach them.
+struct KernelMatchers<'o> {
+    selected: Matcher<'o>,
+    known: Matcher<'o>,
+}
+
 struct FileReader<'a, 'd> {
     symbols: &'a Symbols,
     object: &'a InputObject<'d>,
@@ -171,14 +177,14 @@ impl<'d> FileReader<'_, 'd> {
     /// Collects the kernels of the file. A kernel that the command line leaves out is kept if an
     /// earlier file takes its address; the references of host code count after all files
     /// (cases selection/address-taken-*).
-    fn kernels(&self, seen: &mut RecordBatch, (selection, known_by): &(Matcher<'_>, Matcher<'_>)) {
+    fn kernels(&self, seen: &mut RecordBatch, matchers: &KernelMatchers<'_>) {
         let functions = self.object.outline.functions.iter();
         for &FunctionOutline { index, .. } in functions.filter(|function| function.is_kernel) {
             let Some(kernel) = self.symbols.of(self.id, index) else { continue };
             if self.symbols.fate(self.id, index).accepted() {
                 let symbol = self.object.symbol(index);
-                let known = known_by.keeps(symbol) || known_by.is_host();
-                let selected = selection.keeps(symbol);
+                let known = matchers.known.keeps(symbol) || matchers.known.is_host();
+                let selected = matchers.selected.keeps(symbol);
                 seen.ordered.push(OrderedRecord::Kernel { kernel, selected, known });
             }
         }

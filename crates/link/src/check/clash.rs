@@ -48,7 +48,7 @@ struct NameState<'d> {
     managed: bool,
     size: u64,
     /// Type and binding of a texture, sampler or surface reference.
-    reference: Option<(u8, u8)>,
+    reference: Option<ReferenceKind>,
     /// The file for messages; references have none.
     file: Option<ObjectId>,
     /// The symbol that defines it or gives its size.
@@ -236,16 +236,16 @@ impl<'d> FileCheck<'_, 'd> {
     /// parameter of a kernel agrees with parameters only. nvlink overlooks a variable or function
     /// with the name of an earlier parameter, and loses it (docs/DIFFERENCES.md, parameter-names).
     fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
-        let new = reference(symbol);
+        let new = ReferenceKind::of(symbol);
         let (earlier, file) = match &self.clashes.known[id] {
             Some(known) => {
-                let overlooked = known.reference.is_some_and(is_parameter);
+                let overlooked = known.reference.is_some_and(ReferenceKind::is_parameter);
                 if known.reference == new || new.is_none() && !overlooked {
                     return false;
                 }
                 (known.site, known.file)
             }
-            None if new.is_some_and(is_parameter) => match self.earlier_local(id) {
+            None if new.is_some_and(ReferenceKind::is_parameter) => match self.earlier_local(id) {
                 Some(earlier) => (earlier, Some(earlier.object)),
                 None => return false,
             },
@@ -321,7 +321,7 @@ impl<'d> FileCheck<'_, 'd> {
             space: space(symbol),
             managed: symbol.other & sto::MANAGED != 0,
             size: symbol.size,
-            reference: reference(symbol),
+            reference: ReferenceKind::of(symbol),
             file: (!symbol.is_reference()).then_some(self.id),
             site: SymbolSite { object: self.id, index },
             parameter_bank: self.parameter_bank(symbol).map_or(0, |(_, size)| size),
@@ -604,13 +604,22 @@ fn lacks_isa_class(object: &InputObject<'_>) -> bool {
 }
 
 /// Type and binding of a texture, sampler or surface reference.
-fn reference(symbol: &Symbol<'_>) -> Option<(u8, u8)> {
-    symbol.is_reference().then(|| (symbol.kind(), symbol.binding()))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ReferenceKind {
+    kind: u8,
+    binding: u8,
 }
 
-/// True for a reference that is a parameter of a kernel.
-fn is_parameter((_, binding): (u8, u8)) -> bool {
-    binding == stb::LOCAL
+impl ReferenceKind {
+    fn of(symbol: &Symbol<'_>) -> Option<Self> {
+        let (kind, binding) = (symbol.kind(), symbol.binding());
+        symbol.is_reference().then_some(ReferenceKind { kind, binding })
+    }
+
+    /// True for a parameter of a kernel.
+    fn is_parameter(self) -> bool {
+        self.binding == stb::LOCAL
+    }
 }
 
 /// A shared array without size counts as a definition if the memory spaces differ.

@@ -48,7 +48,7 @@ impl<'d> Merger<'_, 'd> {
             if object.role(text) == SectionRole::JumpSlot && !self.merged.draft.relocatable {
                 self.jump_slot(site, symbol, object.section(text), out);
             } else if self.symbols.fate(id, index).accepted() {
-                self.code(object, site, (text, function), (node, out));
+                self.code(object, site, text, function, node, out);
             } else if names_code && self.placement(id, text) == SectionPlacement::Dropped {
                 self.set_placement(id, text, SectionPlacement::Lost(out));
             }
@@ -149,8 +149,10 @@ impl<'d> Merger<'_, 'd> {
         &mut self,
         object: &InputObject<'d>,
         site: SymbolSite,
-        (text, function): (SectionIndex, &FunctionOutline<'d>),
-        (node, out): (NodeId, OutSymbolId),
+        text: SectionIndex,
+        function: &FunctionOutline<'d>,
+        node: NodeId,
+        out: OutSymbolId,
     ) {
         let (symbol, main) = (object.symbol(site.index), function.names_code);
         let input = object.section(text);

@@ -52,7 +52,7 @@ impl<'d> Merger<'_, 'd> {
             };
             if let SectionPlacement::At { section, base } = self.placement(id, target) {
                 let mercury_base = self.merged.mercury_base(id, target, base);
-                self.read(object, (input, missing), source(base, mercury_base), section);
+                self.read(object, input, missing, source(base, mercury_base), section);
             } else if let Some(&(bank, base)) = self.banks.offsets.get(&(id, target)) {
                 // Literals of machine code have no relocations, and nvlink looks for none
                 // (case literals/of-losers-86).
@@ -153,7 +153,8 @@ impl<'d> Merger<'_, 'd> {
     fn reloc_names(
         &mut self,
         object: &InputObject<'d>,
-        (input, patched): (&Section<'d>, SectionIndex),
+        input: &Section<'d>,
+        patched: SectionIndex,
         section: SectionId,
     ) -> RelocNames<'d> {
         let draft = &mut self.merged.draft;
@@ -193,13 +194,14 @@ impl<'d> Merger<'_, 'd> {
     fn read(
         &mut self,
         object: &InputObject<'d>,
-        (input, missing): (&Section<'d>, MissingAddend),
+        input: &Section<'d>,
+        missing: MissingAddend,
         source: RelocSource,
         section: SectionId,
     ) {
         let rela = input.sh_type == sht::RELA;
         if rela && self.graph.all_alive() && !self.discarded.any_in_object(source.object) {
-            self.read_all_counting(object, (input, missing), source, section);
+            self.read_all_counting(object, input, missing, source, section);
         } else {
             self.read_records(object, input, source, section);
         }
@@ -210,7 +212,8 @@ impl<'d> Merger<'_, 'd> {
     fn read_all_counting(
         &mut self,
         object: &InputObject<'d>,
-        (input, missing): (&Section<'d>, MissingAddend),
+        input: &Section<'d>,
+        missing: MissingAddend,
         source: RelocSource,
         section: SectionId,
     ) {
@@ -218,7 +221,7 @@ impl<'d> Merger<'_, 'd> {
         if records.is_empty() {
             return;
         }
-        let called = self.reloc_names(object, (input, source.target), section);
+        let called = self.reloc_names(object, input, source.target, section);
         let name = self.reloc_name(Prefix::Rela, called);
         let reloc = self.reloc_section(name, sht::RELA, section);
         if self.merged.draft.dialect.leaves_rel_names {
@@ -260,7 +263,7 @@ impl<'d> Merger<'_, 'd> {
     ) {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
-        let called = self.reloc_names(object, (input, source.target), section);
+        let called = self.reloc_names(object, input, source.target, section);
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         let mut alive = false;
         let patched = PatchedSection { id, object, target: source.target };

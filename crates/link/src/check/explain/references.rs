@@ -37,7 +37,7 @@ pub(crate) fn undefined(
     let wanted: HashMap<SymbolId, usize> = missing.iter().copied().zip(0..).collect();
     let mut found: Vec<ReferenceNotes> =
         missing.iter().map(|_| ReferenceNotes::default()).collect();
-    let mut lines = SourceLines::default();
+    let mut explainer = Explainer { objects, symbols, graph, lines: SourceLines::default() };
     for (id, object) in objects.iter() {
         let mut variables = SymbolsByPlace::new(object);
         for (_, section, target) in object.reloc_sections() {
@@ -53,14 +53,7 @@ pub(crate) fn undefined(
                 found[at].total += 1;
                 if found[at].notes.len() < MAX_REFERENCES {
                     let patched = PatchedSection { id, object, target };
-                    let note = reference(
-                        objects,
-                        symbols,
-                        graph,
-                        patched,
-                        &record,
-                        (&mut variables, &mut lines),
-                    );
+                    let note = explainer.reference(patched, &record, &mut variables);
                     found[at].notes.push(note);
                 }
             }
@@ -92,29 +85,38 @@ fn collect(
     notes
 }
 
-/// The place that `record` patches: a function's code, a variable, or a section.
-fn reference(
-    objects: &InputObjects<'_>,
-    symbols: &Symbols,
-    graph: &CallGraph,
-    PatchedSection { id, object, target }: PatchedSection<'_, '_>,
-    record: &RelocEntry,
-    (variables, lines): (&mut SymbolsByPlace<'_, '_>, &mut SourceLines),
-) -> Note {
-    let section = display_name(object.section(target).name);
-    let mut source_line = None;
-    let (place, offset, dead) = if object.role(target) == SectionRole::Text {
-        let function = object.code_function(target);
-        let place = function.map_or(section, |function| display_name(object.symbol(function).name));
-        let symbol = function.and_then(|function| symbols.of(id, function));
-        source_line = lines.at(objects, id, target, record.offset);
-        let dead = symbol.is_some_and(|symbol| graph.node(symbol).is_none());
-        (place, record.offset, dead)
-    } else {
-        let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
-        (place, record.offset - start, false)
-    };
-    Note::ReferencedBy { file: object.name.to_owned(), place, offset, source_line, dead }
+/// Finds the places of references.
+struct Explainer<'a, 'd> {
+    objects: &'a InputObjects<'d>,
+    symbols: &'a Symbols,
+    graph: &'a CallGraph,
+    lines: SourceLines,
+}
+
+impl Explainer<'_, '_> {
+    /// The place that `record` patches: a function's code, a variable of `variables`, or a section.
+    fn reference(
+        &mut self,
+        PatchedSection { id, object, target }: PatchedSection<'_, '_>,
+        record: &RelocEntry,
+        variables: &mut SymbolsByPlace<'_, '_>,
+    ) -> Note {
+        let section = display_name(object.section(target).name);
+        let mut source_line = None;
+        let (place, offset, dead) = if object.role(target) == SectionRole::Text {
+            let function = object.code_function(target);
+            let place =
+                function.map_or(section, |function| display_name(object.symbol(function).name));
+            let symbol = function.and_then(|function| self.symbols.of(id, function));
+            source_line = self.lines.at(self.objects, id, target, record.offset);
+            let dead = symbol.is_some_and(|symbol| self.graph.node(symbol).is_none());
+            (place, record.offset, dead)
+        } else {
+            let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
+            (place, record.offset - start, false)
+        };
+        Note::ReferencedBy { file: object.name.to_owned(), place, offset, source_line, dead }
+    }
 }
 
 /// The symbols of an object by offset; sorted on first use.

@@ -208,7 +208,8 @@ pub(crate) fn lay_out(
             *align = node.align.max(*align);
         }
     }
-    let own = apply(merged, graph, &layout, (&aligns, &order, &whole), shape, options);
+    let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole };
+    let own = apply(merged, graph, &layout, needs, shape, options);
     if !whole.is_empty() && options.target.flavour == Flavour::Classic {
         // As for a variable that keeps its symbol, here symbol 0: once for each that takes room.
         let unnamed = variables.nodes.iter().filter(|node| node.laid_out);
@@ -606,13 +607,24 @@ fn add_missing(
     late
 }
 
+/// What entries need besides the layout.
+#[derive(Clone, Copy)]
+struct EntryNeeds<'a> {
+    /// The alignment of each entry's section.
+    aligns: &'a [u64],
+    /// The entries in the order in which their sections are created.
+    order: &'a [EntryNumber],
+    /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
+    whole: &'a HashMap<SectionId, u64>,
+}
+
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
 /// section of each entry.
 fn apply(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    (aligns, order, whole): (&[u64], &[EntryNumber], &HashMap<SectionId, u64>),
+    EntryNeeds { aligns, order, whole }: EntryNeeds<'_>,
     shape: PoolShape,
     options: &LinkOptions,
 ) -> Vec<Option<SectionId>> {

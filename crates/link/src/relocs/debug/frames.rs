@@ -140,7 +140,7 @@ pub(super) fn build<'d>(
         // An object may have several sections; the first frame of a function counts.
         let before = place.checked_sub(1).map(|before| inputs[before].0);
         let first: &[_] = if before == Some(id) { &[] } else { &own[place].by_function };
-        entries(builder, id, (first, &own[place].all), &mercury[place])
+        entries(builder, id, first, &own[place].all, &mercury[place])
     };
     let sizes = inputs.iter().map(|&(id, index, _)| builder.objects[id].section(index).data.len());
     let size: usize = sizes.sum();
@@ -223,11 +223,12 @@ fn sass_frames<'d>(
 }
 
 /// The FDEs of the Mercury half of a section of file `id` whose functions are in the output. `own`
-/// are the section's frames of machine code.
+/// has the section's first frame of machine code of each function, and `all` has all of them.
 fn entries<'d>(
     builder: &DebugBuilder<'_, 'd>,
     id: ObjectId,
-    (own, all): (&[(SymbolIndex, DebugFrame<'d>)], &[DebugFrame<'d>]),
+    own: &[(SymbolIndex, DebugFrame<'d>)],
+    all: &[DebugFrame<'d>],
     placed: &PlacedFrames<'d>,
 ) -> Vec<FrameEntry<'d>> {
     let functions = (0..).zip(placed).map(|(number, placed)| (number, placed.1));
