@@ -1,10 +1,10 @@
-//! Seeded edits of compiled objects: what no compiler writes, and a linker has to take or refuse
-//! all the same.
+//! Seeded edits of compiled objects. They make objects that no compiler writes, but that a linker
+//! has to accept or refuse.
 //!
-//! In: an [`Edit`], which is one kind of change and a number, and an [`object::EditedObject`]. Out:
-//! the object changed, and a line that says how. Guaranteed: what a number picks depends on names
-//! only and not on how much else there is, so that the edit stays the same while the program around
-//! it is reduced; edits keep tables whole (the file can always be read), but not always sensible.
+//! In: an [`Edit`], which is a kind of change and a number, and an [`object::EditedObject`]. Out:
+//! the changed object, and a line that describes the change. Guaranteed: the choice that a number
+//! makes depends on names only, so an edit stays the same while the program around it is reduced.
+//! Tables stay readable, but their values need not make sense.
 
 mod attributes;
 pub mod object;
@@ -35,8 +35,8 @@ impl fmt::Display for Edit {
     }
 }
 
-/// What makes a kind of edit: the change, which says what it did, or `None` when there was nothing
-/// to change.
+/// The function of a kind of edit. Returns a description of the change, or `None` if there was
+/// nothing to change.
 type EditStep = fn(&mut EditedObject, u64) -> Option<String>;
 
 macro_rules! kinds {
@@ -51,7 +51,7 @@ macro_rules! kinds {
                 match name { $(stringify!($name) => Some(EditKind::$name),)* _ => None }
             }
 
-            /// All of them, each with how often it is drawn.
+            /// All kinds, each with its weight.
             pub const ALL: &[(EditKind, u32)] = &[$((EditKind::$name, $weight),)*];
 
             fn change(self) -> EditStep {
@@ -70,7 +70,7 @@ kinds! {
     RecordAddend x 8: records::addend,
     /// Another place in the section.
     RecordOffset x 8: records::offset,
-    /// A record twice, the second perhaps with another type, symbol or addend.
+    /// A record repeated, the second perhaps with another type, symbol or addend.
     RecordTwice x 7: records::twice,
     /// Records in another order.
     RecordOrder x 4: records::order,
@@ -78,7 +78,7 @@ kinds! {
     RecordGone x 4: records::gone,
     /// A record in the list of another section.
     RecordMoved x 5: records::moved,
-    /// A record more, of any type, symbol and section.
+    /// A new record of any type, symbol and section.
     RecordNew x 10: records::new,
     /// RELA becomes REL or the reverse.
     RecordsOther x 6: records::other_form,
@@ -88,7 +88,7 @@ kinds! {
     SymbolBinding x 7: symbols::binding,
     /// Another type.
     SymbolType x 2: symbols::kind,
-    /// Another `st_other`: memory space, entry, managed, internal.
+    /// Another `st_other` (memory space, entry, managed, internal).
     SymbolOther x 4: symbols::other,
     /// Another value.
     SymbolValue x 4: symbols::value,
@@ -100,7 +100,7 @@ kinds! {
     SymbolCommon x 3: symbols::common,
     /// A name of another symbol, a system name or a new one.
     SymbolName x 4: symbols::name,
-    /// The names of the unified tables go: their symbols become ordinary undefined ones.
+    /// The symbols of the unified tables lose their names and become ordinary undefined symbols.
     UnifiedNames x 1: symbols::unified_names,
     /// A section longer or shorter.
     SectionSize x 4: sections::size,
@@ -116,9 +116,9 @@ kinds! {
     AttributeValue x 5: attributes::value,
     /// An attribute in another function's list.
     AttributeMoved x 2: attributes::moved,
-    /// Another value in `.nv.compat`, or one less, or one twice.
+    /// Another value in `.nv.compat`, or a record dropped or repeated.
     Compat x 3: attributes::compat,
-    /// Call-graph records less, twice, in another order, or about other functions.
+    /// Call-graph records dropped, repeated, in another order, or about other functions.
     CallGraph x 6: attributes::call_graph,
     /// The same for prototypes.
     Prototypes x 2: attributes::prototypes,
@@ -133,13 +133,14 @@ impl Edit {
         Some(Self { unit, kind: only.unwrap_or(*drawn), pick: rng.bits() })
     }
 
-    /// Changes `object`; says how, or `None` when there is nothing of that kind to change.
+    /// Changes `object` and returns a description, or `None` if there is nothing of that kind to
+    /// change.
     pub fn apply(&self, object: &mut EditedObject) -> Option<String> {
         self.kind.change()(object, self.pick)
     }
 }
 
-/// The bytes of a compiled object after all `edits`, and what they did.
+/// The bytes of a compiled object after all `edits`, and their descriptions.
 ///
 /// # Errors
 /// When `bytes` is no ELF file.

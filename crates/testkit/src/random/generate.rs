@@ -1,9 +1,9 @@
 //! Random programs for the differential test.
 //!
 //! In: a seed and, optionally, a family and an architecture. Out: a [`model::GeneratedProgram`] of
-//! several PTX files, and for some families edits of what is compiled of them. Guaranteed: the same
-//! seed gives the same program on every machine, and every program is meant to pass `ptxas -c`; the
-//! caller counts those that do not.
+//! several PTX files; for some families also edits of their compiled objects. Guaranteed: the same
+//! seed gives the same program on every machine. Every program should pass `ptxas -c`; the caller
+//! counts those that do not.
 
 mod body;
 mod build;
@@ -25,16 +25,16 @@ use mix::{FAMILIES, Mix, ProgramFamily};
 use model::{GeneratedProgram, PtxArch};
 use rng::Rng;
 
-/// What the caller fixes; `None` lets the seed decide.
+/// Choices of the caller; the seed decides for `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeneratorChoices {
     /// Name of a family.
     pub family: Option<&'static ProgramFamily>,
     /// Architecture of the link.
     pub arch: Option<PtxArch>,
-    /// Rounds of one edit, all of this kind.
+    /// Every round has one edit of this kind.
     pub edit: Option<EditKind>,
-    /// Only programs for links with any option: nothing edited, and no index file.
+    /// Only programs without edits and index files, which can be linked with any option.
     pub plain: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn family(name: &str) -> Option<&'static ProgramFamily> {
 pub fn generate(seed: u64, wish: GeneratorChoices) -> GeneratedProgram {
     let mut rng = Rng::new(seed);
     let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
-    // An edit changes one half of a file with Mercury code, which is damage then
+    // An edit changes only one half of a file with Mercury code, which damages the file
     // (tests/bad_input.rs).
     let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
     let weight = |family: &ProgramFamily| {
@@ -55,7 +55,8 @@ pub fn generate(seed: u64, wish: GeneratorChoices) -> GeneratedProgram {
         if barred { 0 } else { family.weight }
     };
     let weights: Vec<u32> = FAMILIES.iter().map(weight).collect();
-    // Drawn even when not needed, so that a wish does not change the rest of the program.
+    // Drawn even if not needed, so that a choice of the caller does not change the rest of the
+    // program.
     let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
     let arch = rng.pick(&PtxArch::ALL);
     let family = wish.family.unwrap_or(drawn);

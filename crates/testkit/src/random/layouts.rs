@@ -1,9 +1,9 @@
-//! Random records of C++ and where their members are.
+//! Random records of C++ and the offsets of their members.
 //!
-//! In: a seed; or an object file that a compiler made of a [`measurement`]. Out: a [`Sample`]: the
-//! record as `culd_abi` describes it and as source; and for each record a line that says where
-//! everything is. Guaranteed: the same seed gives the same record everywhere; lines of ours and of
-//! compilers are equal when the layouts are.
+//! In: a seed, or an object file that a compiler made of a [`measurement`]. Out: a [`Sample`] (the
+//! record as `culd_abi` describes it, and as source), and a line with its layout. Guaranteed: the
+//! same seed gives the same record everywhere. Our line and that of a compiler are equal if the
+//! layouts are.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ const VECTORS: &[(Fundamental, &str)] = &[
     (Fundamental::F64, "double"),
 ];
 
-/// Vectors with a rule of the language: their names end so.
+/// Vectors of 64-bit elements: the end of the name, the number of elements, the alignment.
 const LONG_VECTORS: &[(&str, u8, u64)] = &[("3", 3, 8), ("4_16a", 4, 16), ("4_32a", 4, 32)];
 
 /// Names of the types of bit-fields.
@@ -91,13 +91,13 @@ fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Aggregate, String) {
         let _ = write!(text, "{source}; ");
     }
     text.push('}');
-    // Without a named member it would be an empty class.
+    // Without a named member, it would be an empty class.
     if fields.iter().all(|field| field.name.is_empty()) {
         fields.push(Field::new("z", Type::Fundamental(Fundamental::S8)));
         text.insert_str(text.len() - 1, "signed char z; ");
     }
     let align = rng.chance(8).then(|| rng.pick(&[1u64, 2, 4, 8, 16, 32, 64, 128]));
-    // Less than the natural alignment is an error of the source.
+    // An alignment below the natural one is an error in C++.
     let natural = Aggregate { kind, fields, align: None };
     let least = natural.layout().map_or(1, |layout| layout.align);
     let align = align.filter(|align| *align >= least);
@@ -135,7 +135,7 @@ fn bit_field(rng: &mut Rng, name: String) -> (Field, String) {
     let unnamed = rng.chance(15);
     let bits = match unnamed && rng.chance(50) {
         true => 0,
-        // Small ones share units, large ones leave them.
+        // Small bit-fields share units, large ones cross them.
         false if rng.chance(70) => rng.range(1, most.min(9)),
         false => rng.range(1, most),
     };
@@ -174,9 +174,9 @@ impl Sample {
         format!("{};", self.body.replacen("NAME", name, 1))
     }
 
-    /// Where we say that everything is: `size=16 align=8 a@0 b@4.3:5`. Bit-fields have bit and
-    /// width; those of records with a union are told if `unions`: nvcc cannot initialise them on
-    /// the device.
+    /// The layout by our rules: `size=16 align=8 a@0 b@4.3:5`. Bit-fields have bit and width. Those
+    /// of records with a union are listed only if `unions`: nvcc cannot initialise them on the
+    /// device.
     ///
     /// # Errors
     /// The record cannot be.
@@ -195,10 +195,10 @@ impl Sample {
         Ok(line)
     }
 
-    /// What a compiler's object file says of it as record `number` of a [`measurement`].
+    /// Its layout in a compiler's object file, as record `number` of a [`measurement`].
     ///
     /// # Errors
-    /// The file does not have what the source asked for.
+    /// When the file does not have the data that the source defines.
     pub fn measured(
         &self,
         number: usize,
@@ -249,7 +249,7 @@ fn is_signed(field: &Field) -> bool {
     ty.name().starts_with(".s") && field.bits != Some(1)
 }
 
-/// Where the only ones of `bytes` begin, and how many there are.
+/// The place and the number of the one bits of `bytes`, which are consecutive.
 fn run_of_ones(bytes: &[u8]) -> Result<(u64, u64)> {
     let is_set = |bit: &u64| bytes[(bit / 8) as usize] >> (bit % 8) & 1 == 1;
     let set: Vec<u64> = (0..bytes.len() as u64 * 8).filter(is_set).collect();
@@ -260,8 +260,8 @@ fn run_of_ones(bytes: &[u8]) -> Result<(u64, u64)> {
     Ok((first, set.len() as u64))
 }
 
-/// A source whose object file tells where the members of `samples` are: numbers in `m0`, `m1`, ...,
-/// and for each bit-field a record `rN_M` in which it alone is not zero.
+/// A source whose object file has the offsets of the members of `samples`: numbers in `m0`, `m1`,
+/// ..., and for each bit-field a record `rN_M` in which it alone is not zero.
 pub fn measurement(samples: &[Sample]) -> String {
     let mut text = String::from(
         "#include <stddef.h>\n#include <vector_types.h>\n#ifdef __CUDACC__\n#define DEVICE __device__\n\
@@ -293,7 +293,7 @@ pub fn measurement(samples: &[Sample]) -> String {
     text
 }
 
-/// The greatest value of a bit-field; -1 where that would be 0.
+/// The greatest value of a bit-field; -1 if that is 0.
 fn ones(ty: Fundamental, bits: u32) -> String {
     match bit_field_range(ty, bits) {
         Some((_, 0)) | None => "-1".to_owned(),
@@ -336,10 +336,10 @@ impl<'o> MeasuredObject<'o> {
     }
 }
 
-/// Where the parameters of a kernel are.
+/// The places of the parameters of a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KernelParameters {
-    /// Where they begin in constant bank 0.
+    /// Their start in constant bank 0.
     pub base: u64,
     /// Bytes of all together.
     pub size: u64,
@@ -374,7 +374,7 @@ pub fn kernel_parameters(cubin: &[u8]) -> Result<HashMap<String, KernelParameter
     Ok(all)
 }
 
-/// The prototypes that a cubin has for functions whose address is taken.
+/// The prototypes in a cubin of functions whose address is taken.
 ///
 /// # Errors
 /// It is no cubin.

@@ -1,4 +1,4 @@
-//! Inputs by seed: programs, edits of objects, damage, layouts; and their reduction.
+//! Random inputs by seed: programs, edits of objects, damage and layouts; the reducer.
 
 pub mod edit;
 pub mod generate;

@@ -1,12 +1,12 @@
-//! Damaged files: what disks, networks and strangers make of good ones.
+//! Damages files, as disks, networks and attackers do.
 //!
 //! In: the bytes of a good file, or a [`program::MutationSource`], and a generator. Out: the same
-//! with fields, bytes, records or pieces changed. Guaranteed: the same seed gives the same damage
-//! as long as the good files stay the same; any bytes may come in, good or not.
+//! with fields, bytes, records or pieces changed. Guaranteed: the same seed and the same good files
+//! give the same damage. Any bytes are accepted.
 //!
-//! [`fields`] knows where a format keeps its numbers, so that most damage gets past the first
-//! check; [`program`] makes whole links of it, [`containers`] links of sound containers that nobody
-//! would put together so.
+//! [`fields`] finds the number fields of a format, so that most damage passes the first check.
+//! [`program`] makes links of damaged files, [`containers`] links of sound containers in unusual
+//! combinations.
 
 pub mod containers;
 pub mod fields;
@@ -19,7 +19,7 @@ use fields::{NumberField, NumberForm};
 /// No file grows beyond this, bytes.
 const MAX_GROWTH: usize = 1 << 20;
 
-/// Damages `bytes` in one to three of the places that `fields` names, or anywhere else.
+/// Damages `bytes` in one to three of the fields in `fields`, or at any place.
 pub fn damage(bytes: &mut Vec<u8>, fields: &[NumberField], rng: &mut Rng) {
     for _ in 0..1 + rng.below(3) {
         if bytes.is_empty() {
@@ -46,7 +46,7 @@ pub fn damage_file(bytes: &mut Vec<u8>, rng: &mut Rng) {
     damage(bytes, &fields, rng);
 }
 
-/// Moves, repeats, drops or clears some bytes: records, or part of one.
+/// Moves, repeats, drops or clears some bytes: records, or a part of one.
 fn piece(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let unit = rng.pick(&[1, 4, 8, 16, 24, 64]);
     let places = bytes.len() / unit;
@@ -88,7 +88,7 @@ fn number(bytes: &mut [u8], field: NumberField, rng: &mut Rng) {
     }
 }
 
-/// A value of `size` bytes that is likely to hurt in the place of `old`.
+/// A value of `size` bytes that is likely to cause errors in the place of `old`.
 pub fn value(old: u64, size: usize, rng: &mut Rng) -> u64 {
     match rng.below(12) {
         0 => 0,

@@ -1,8 +1,8 @@
 //! Shrinks a program while a property holds.
 //!
 //! In: a program and a test, usually "the linkers still disagree in the same way". Out: a smaller
-//! program for which the test holds. Guaranteed: the result passes the test, and no single further
-//! step of the list below does.
+//! program for which the test holds. Guaranteed: the result passes the test, and after any further
+//! step of the list below it would not.
 
 use crate::random::generate::model::{
     DebugLevel, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
@@ -10,7 +10,7 @@ use crate::random::generate::model::{
 };
 use std::collections::BTreeSet;
 
-/// A step: the n-th simplification of its kind, `None` when there are fewer.
+/// A step: the n-th simplification of its kind, or `None` if there are fewer.
 type Simplification = fn(&GeneratedProgram, usize) -> Option<GeneratedProgram>;
 
 /// Coarse steps first: they make the later ones cheap.
@@ -46,7 +46,7 @@ pub fn reduce<E>(
         for step in STEPS {
             let mut n = 0;
             while let Some(candidate) = step(&best, n) {
-                // A step that changes nothing would be accepted for ever.
+                // A step that changes nothing would be accepted forever.
                 if candidate != best && test(&candidate)? {
                     best = candidate;
                 } else {
@@ -88,8 +88,8 @@ fn drop_unit(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     for round in &mut program.rounds {
         round.retain(|edit| edit.unit != dropped.name);
     }
-    // What only that unit defined is not referred to any more either: an undefined reference would
-    // be another story.
+    // References to definitions of that unit alone go too: an undefined reference would be another
+    // difference.
     let left: BTreeSet<GeneratedSymbolId> =
         program.units.iter().flat_map(|unit| &unit.items).map(GeneratedItem::symbol).collect();
     for id in dropped.items.iter().map(GeneratedItem::symbol).filter(|id| !left.contains(id)) {
@@ -168,7 +168,7 @@ fn forget_in(body: &mut Vec<Stmt>, id: GeneratedSymbolId) {
     });
 }
 
-/// Removes one definition and leaves the uses, which other definitions may serve.
+/// Removes one definition and keeps the uses, which may have other definitions.
 fn drop_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
     let (unit, item) = nth_item(&program, n)?;
@@ -199,8 +199,8 @@ fn drop_part(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     None
 }
 
-/// Applies `edit` to the n-th statement, counted through all bodies, outer before inner. `edit`
-/// returns what replaces it.
+/// Replaces the n-th statement by the result of `edit`; statements count through all bodies, outer
+/// before inner.
 fn edit_statement(
     program: &GeneratedProgram,
     n: usize,
@@ -320,7 +320,7 @@ fn simplify_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgra
     Some(changed)
 }
 
-/// Plain signatures and small variables, everywhere at once.
+/// Makes all signatures plain and all variables small at once.
 fn simplify_symbol(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     const KINDS: usize = 2;
     let mut changed = program.clone();
@@ -356,7 +356,7 @@ mod tests {
     use crate::random::generate::{GeneratorChoices, family, generate};
     use std::convert::Infallible;
 
-    /// Seeds of the mixed family, each reduced to what one kind of statement needs.
+    /// Programs of the mixed family, each reduced to one kind of statement.
     #[test]
     fn keeps_only_what_the_test_needs() {
         for seed in 0..40 {

@@ -1,7 +1,7 @@
 //! Edits of attributes, of `.nv.compat`, of the call graph and of prototypes.
 //!
-//! In: an object and a number. Out: the object changed and what was done. Guaranteed: attribute
-//! sections stay rows of whole records; call graphs stay pairs of words, and their symbols exist.
+//! In: an object and a number. Out: the changed object and a description. Guaranteed: attribute
+//! sections stay lists of whole records; call graphs stay pairs of words, and their symbols exist.
 
 use super::object::{EditedObject, EditedSection};
 use super::pick::pick;
@@ -39,8 +39,8 @@ fn record(
     pick(seed, found)
 }
 
-/// REGCOUNT is there once for every function, or nvlink ends with `no regcount?`; SPARSE_MMA_MASK
-/// is in the list of every function or of none.
+/// True for records that cannot change: every function has one REGCOUNT, or nvlink ends with `no
+/// regcount?`; SPARSE_MMA_MASK is in the list of every function or of none.
 fn is_fixed(object: &EditedObject, (at, range): &(usize, Range<usize>)) -> bool {
     let code = object.sections[*at].data.get(range.start + 1);
     let fixed = [attr::code::REGCOUNT, attr::code::SPARSE_MMA_MASK];
@@ -79,8 +79,8 @@ fn repeat_record(
     line
 }
 
-/// Another number in the value. Symbols that it names stay: another function's attributes would be
-/// there twice, and its own nowhere.
+/// Changes a number in the value. Symbols in it stay: else another function would have two such
+/// records, and its own function none.
 fn change_record(
     object: &mut EditedObject,
     (at, range): (usize, Range<usize>),
@@ -155,7 +155,7 @@ pub(super) fn compat(object: &mut EditedObject, seed: u64) -> Option<String> {
     }
 }
 
-/// Runs `edit`; `None` when every section has the bytes it had.
+/// Runs `edit`; `None` if no section has changed.
 fn unless_same(
     object: &mut EditedObject,
     edit: impl FnOnce(&mut EditedObject) -> String,
@@ -186,8 +186,9 @@ fn set_pairs(
     (section.data != before).then(|| format!("{}: {what}", section.name))
 }
 
-/// Records of what functions of this file do: calls, calls through pointers, addresses. Whose
-/// address is taken stays as it is: it comes with a prototype, and all files tell the same one.
+/// Edits records about functions of this file: calls, calls through pointers, taken addresses.
+/// Functions whose address is taken stay as they are: they have a prototype, and all files have the
+/// same one.
 pub(super) fn call_graph(object: &mut EditedObject, seed: u64) -> Option<String> {
     const TAKEN: u32 = -2_i32 as u32;
     let (at, mut list) = pairs(object, sht::CUDA_CALLGRAPH)?;
@@ -219,7 +220,7 @@ pub(super) fn call_graph(object: &mut EditedObject, seed: u64) -> Option<String>
         }
         3 => {
             let other = *rng.choose(&own)?;
-            // The second words of different lists mean different things.
+            // The second words of different lists have different meanings.
             let (first, second) = (list[index][0], list[other][0]);
             (list[index][0], list[other][0]) = (second, first);
             "two records are about each other's functions"
@@ -242,7 +243,7 @@ fn pair_twice(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
     "a record twice"
 }
 
-/// Records twice, less, or in another order; with other prototypes the files would contradict each
+/// Repeats, drops or reorders records. The prototypes stay: else the files would contradict each
 /// other.
 pub(super) fn prototypes(object: &mut EditedObject, seed: u64) -> Option<String> {
     let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;

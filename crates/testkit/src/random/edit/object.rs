@@ -1,22 +1,22 @@
-//! A compiled object as lists that can be changed and written again.
+//! A compiled object as lists that can be changed and written.
 //!
 //! In: the bytes of a cubin. Out: [`EditedObject`], and bytes again. Guaranteed: unchanged lists
-//! give the same sections, symbols and records, at other places in the file where sections changed
-//! their size; names are kept or added, never removed.
+//! give the same sections, symbols and records; only their places in the file may change. Names are
+//! kept or added, never removed.
 
 use anyhow::{Context, Result};
 use culd_cubin::elf::{is_nobits, sht};
 use culd_cubin::raw::{FileHeader, SectionHeader, SymbolEntry, Tables};
 use std::ops::Range;
 
-/// A section with its header; the offset in it is where it stood in the file that was read.
+/// A section with its header, whose offset is that in the original file.
 #[derive(Clone, Debug)]
 pub struct EditedSection {
     /// Its name.
     pub name: String,
-    /// Its header. Size and offset are made anew, the size of sections without bytes apart.
+    /// Its header. Size and offset are computed again, except the size of sections without bytes.
     pub header: SectionHeader,
-    /// The bytes, unless it is a table of symbols or relocations, which has its entries elsewhere.
+    /// The bytes; empty for tables of symbols and relocations, whose entries are in other lists.
     pub data: Vec<u8>,
     /// The relocations of a relocation section.
     pub records: Vec<EditedReloc>,
@@ -87,7 +87,7 @@ impl EditedObject {
     /// Reads the lists of `bytes`.
     ///
     /// # Errors
-    /// When the tables do not lie in the file.
+    /// When the tables are not inside the file.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let Tables { header, sections, .. } = Tables::parse(bytes)?;
         let contents = |header: &SectionHeader| {
@@ -122,17 +122,17 @@ impl EditedObject {
         self.tables[0] as u32
     }
 
-    /// The offset of `name` among the names of symbols, which it joins when it is new.
+    /// The offset of `name` among the names of symbols; a new name is added.
     pub fn symbol_name(&mut self, name: &str) -> u32 {
         enter(&mut self.sections[self.tables[1]].data, name)
     }
 
-    /// The offset of `name` among the names of sections, which it joins when it is new.
+    /// The offset of `name` among the names of sections; a new name is added.
     pub fn section_name(&mut self, name: &str) -> u32 {
         enter(&mut self.sections[self.tables[2]].data, name)
     }
 
-    /// A further section at the end; its index.
+    /// Adds a section at the end; returns its index.
     pub fn add_section(&mut self, name: &str, header: SectionHeader) -> usize {
         let header = SectionHeader { name: self.section_name(name), offset: u64::MAX, ..header };
         let (name, data, records) = (name.to_owned(), Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ impl EditedObject {
         self.sections.len() - 1
     }
 
-    /// The bytes of the file: sections in the order in which they stood, then their headers.
+    /// The bytes of the file: sections in their original order, then the headers.
     pub fn write(&self) -> Vec<u8> {
         let mut out = vec![0; FileHeader::SIZE];
         let mut headers: Vec<SectionHeader> = self.sections.iter().map(|s| s.header).collect();
@@ -186,7 +186,7 @@ impl EditedObject {
 }
 
 fn pad(out: &mut Vec<u8>, align: u64) {
-    // An edit may ask for an alignment that no file needs to have.
+    // An edit may set an alignment that the file cannot have.
     out.resize(out.len().next_multiple_of(align.clamp(1, 128) as usize), 0);
 }
 

@@ -1,15 +1,15 @@
-//! Choices that do not depend on what else could have been chosen.
+//! Choices that do not depend on the other candidates.
 //!
-//! In: a number and candidates with names. Out: one of them. Guaranteed: another candidate that
-//! comes or goes changes the choice only when it is the one chosen (rendezvous hashing).
+//! In: a number and candidates with names. Out: one of them. Guaranteed: a candidate that is added
+//! or removed changes the choice only if it is the chosen one (rendezvous hashing).
 
-/// The candidate whose name hashes lowest with `seed`.
+/// The candidate whose name has the lowest hash with `seed`.
 pub(super) fn pick<T>(seed: u64, candidates: impl IntoIterator<Item = (String, T)>) -> Option<T> {
     let hashed = candidates.into_iter().map(|(name, item)| ((hash(seed, &name), name), item));
     hashed.min_by(|a, b| a.0.cmp(&b.0)).map(|(_, item)| item)
 }
 
-/// FNV-1a, and a final mixing: similar names must not have similar numbers.
+/// FNV-1a with a final mixing, so that similar names have different hashes.
 fn hash(seed: u64, name: &str) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed;
     let hash = name

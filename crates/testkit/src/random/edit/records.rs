@@ -1,8 +1,8 @@
 //! Edits of relocations.
 //!
-//! In: an object and a number. Out: the object changed and what was done. The values are those at
-//! which linkers part: types that exist and a few that do not, places at field and section ends,
-//! addends around 16, 24, 32 and 64 bits.
+//! In: an object and a number. Out: the changed object and a description. The values are those at
+//! which linkers differ: existing types and a few unknown ones, places at the ends of fields and
+//! sections, addends around 16, 24, 32 and 64 bits.
 
 use super::object::{EditedObject, EditedReloc, EditedSection};
 use super::pick::pick;
@@ -59,7 +59,7 @@ fn name(object: &EditedObject, symbol: &super::object::EditedSymbol) -> String {
     }
 }
 
-/// Changes one record by `edit`; says what it was and is.
+/// Changes one record by `edit`; returns its old and new form.
 fn change(
     object: &mut EditedObject,
     seed: u64,
@@ -90,8 +90,8 @@ fn any_symbol(object: &EditedObject, seed: u64) -> u32 {
     pick(seed, named).unwrap_or(0)
 }
 
-/// An offset in the section that `records` patches: mostly that of an instruction, sometimes any or
-/// one near the end.
+/// An offset in the section that `records` patches: mostly of an instruction, sometimes any offset
+/// or one near the end.
 fn any_offset(object: &EditedObject, records: usize, rng: &mut Rng) -> u64 {
     let target = object.sections.get(object.sections[records].header.info as usize);
     let size = target.map_or(0, EditedSection::size);
@@ -189,7 +189,7 @@ pub(super) fn new(object: &mut EditedObject, seed: u64) -> Option<String> {
     Some(format!("new: {}", label(object, &object.sections[to], &record)))
 }
 
-/// A relocation section for a section of any kind that can have one, rarely one that cannot.
+/// A relocation section for a section that can have one, rarely for one that cannot.
 fn list_of_any(object: &mut EditedObject, rng: &mut Rng) -> Option<usize> {
     let rare = rng.chance(5);
     let patched = |section: &EditedSection| match section.header.sh_type {
@@ -225,7 +225,8 @@ fn add_list(object: &mut EditedObject, form: u32, target: usize) -> usize {
     object.add_section(&name, header)
 }
 
-/// The addends of RELA records are forgotten, or written to the places as 32 bits.
+/// Makes REL of RELA and RELA of REL. The addends of RELA records are dropped, or written to the
+/// places as 32 bits.
 pub(super) fn other_form(object: &mut EditedObject, seed: u64) -> Option<String> {
     let lists = object.sections.iter().enumerate().filter(|(_, s)| s.is_relocations());
     let at: usize = pick(seed, lists.map(|(at, section)| (section.name.clone(), at)))?;

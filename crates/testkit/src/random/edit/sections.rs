@@ -1,6 +1,6 @@
 //! Edits of sections: sizes, alignments and bytes of code and data.
 //!
-//! In: an object and a number. Out: the object changed and what was done.
+//! In: an object and a number. Out: the changed object and a description.
 
 use super::object::{EditedObject, EditedSection};
 use super::pick::pick;
@@ -52,8 +52,8 @@ pub(super) fn size(object: &mut EditedObject, seed: u64) -> Option<String> {
     (after != before).then(|| format!("size of {name}: {before:#x} -> {after:#x}"))
 }
 
-/// Of code, of variables and of constants that have names; banks of functions and debug sections
-/// are put together by records, at the alignment that all of them have.
+/// Changes the alignment of code, of variables and of named constants. Banks of functions and debug
+/// sections all have one alignment, because records put them together.
 pub(super) fn align(object: &mut EditedObject, seed: u64) -> Option<String> {
     let placed = |section: &EditedSection| {
         is_memory(section)

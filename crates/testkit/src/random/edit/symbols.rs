@@ -1,8 +1,8 @@
 //! Edits of symbols.
 //!
-//! In: an object and a number. Out: the object changed and what was done. Left alone are the null
-//! symbol, section symbols, and what ptxas made for itself (parameters, literals), whose place in
-//! their sections is known from elsewhere: no object with another one means anything.
+//! In: an object and a number. Out: the changed object and a description. The null symbol, section
+//! symbols and ptxas's own symbols (parameters, literals) stay: other parts of the object have
+//! their places too, so a changed one has no meaning.
 
 use super::object::{EditedObject, EditedSymbol};
 use super::pick::pick;
@@ -48,7 +48,7 @@ fn is_defined(symbol: &EditedSymbol) -> bool {
     symbol.entry.section != UNDEFINED
 }
 
-/// Between global and weak; a local one becomes seen by all.
+/// Makes a global symbol weak, and any other symbol global or weak.
 pub(super) fn binding(object: &mut EditedObject, seed: u64) -> Option<String> {
     let wanted = |symbol: &EditedSymbol| {
         symbol.entry.info & 15 == stt::FUNC
@@ -71,7 +71,7 @@ pub(super) fn kind(object: &mut EditedObject, seed: u64) -> Option<String> {
     })
 }
 
-/// Another memory space for a variable that this file does not define, or managed memory.
+/// Gives a variable that this file does not define another memory space, or managed memory.
 pub(super) fn other(object: &mut EditedObject, seed: u64) -> Option<String> {
     const SPACES: [u8; 4] = [0, sto::SPACE_GLOBAL, sto::SPACE_SHARED, sto::SPACE_CONSTANT];
     change(object, seed, is_variable, |_, symbol, rng| {
@@ -99,7 +99,8 @@ pub(super) fn value(object: &mut EditedObject, seed: u64) -> Option<String> {
     })
 }
 
-/// Mostly smaller: what is larger does not fit its section. A size of 0 would be none.
+/// Changes a size, mostly to a smaller one: a larger one does not fit the section. A size of 0
+/// would mean no size.
 pub(super) fn size(object: &mut EditedObject, seed: u64) -> Option<String> {
     let wanted = |symbol: &EditedSymbol| is_variable(symbol) && is_defined(symbol);
     change(object, seed, wanted, |_, symbol, rng| {
@@ -131,7 +132,7 @@ pub(super) fn undefined(object: &mut EditedObject, seed: u64) -> Option<String> 
 }
 
 pub(super) fn common(object: &mut EditedObject, seed: u64) -> Option<String> {
-    // A weak common variable is two answers to one question.
+    // A variable cannot be weak and common.
     let global = |symbol: &EditedSymbol| {
         let weak = symbol.entry.info >> 4 == stb::WEAK;
         is_variable(symbol) && !weak && symbol.entry.other & sto::SPACE == sto::SPACE_GLOBAL
@@ -144,11 +145,11 @@ pub(super) fn common(object: &mut EditedObject, seed: u64) -> Option<String> {
     })
 }
 
-/// A name that nobody knows, or for a function of another file one of the driver's.
+/// An unknown name, or, for a function of another file, the name of a driver function.
 pub(super) fn name(object: &mut EditedObject, seed: u64) -> Option<String> {
     const SYSTEM: [&str; 5] =
         ["vprintf", "malloc", "__cuda_syscall_x", "cnpGetDevice", "__assertfail"];
-    // Code and all that belongs to it carry the name of its function.
+    // Code and its sections have the name of the function.
     let wanted = |symbol: &EditedSymbol| {
         is_variable(symbol) || (symbol.entry.info & 15 == stt::FUNC && !is_defined(symbol))
     };

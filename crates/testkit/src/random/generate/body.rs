@@ -1,9 +1,8 @@
 //! Prints the body of a generated function.
 //!
 //! In: a [`GeneratedFunction`] of a unit. Out: PTX statements. Guaranteed: every statement is a
-//! block with registers of its own that reads and writes only the accumulator `%acc`, so statements
-//! can be removed one by one; memory accesses are volatile and results are used, so that ptxas
-//! keeps them.
+//! block with its own registers that reads and writes only the accumulator `%acc`, so each can be
+//! removed alone. Memory accesses are volatile and results are used, so ptxas keeps them.
 
 use super::model::{
     ArrayShape, DebugLevel, GeneratedFunction, GeneratedProgram, GeneratedSpace, GeneratedSymbolId,
@@ -218,8 +217,7 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
         line!(self.out, "mov.b32 %acc, %f;");
     }
 
-    /// Values that are all loaded before the first is used, and volatile so that none can be loaded
-    /// again.
+    /// Loads all values before the first is used; the loads are volatile, so that none is repeated.
     fn pressure(&mut self, values: u32) {
         line!(self.out, ".reg .b32 %v<{values}>; .reg .b64 %a; cvt.u64.u32 %a, %acc;");
         for i in 0..values {
@@ -313,7 +311,8 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
                 if shape.width == 8 { "cvt.u64.u32 %v, %acc;" } else { "mov.b32 %v, %acc;" };
             line!(self.out, "{value} st{volatile}.{space}.u{bits} [{place}], %v;");
         } else {
-            // Half of the loads of unified variables say so, which is another relocation.
+            // Half of the loads of unified variables say `.unified`, which gives another
+            // relocation.
             let unified = self.program.symbol(symbol).unified.is_some() && !indexed;
             let unified = if unified && offset.is_multiple_of(8) { ".unified" } else { "" };
             let narrow = if shape.width == 8 { "cvt.u32.u64 %w, %v;" } else { "mov.b32 %w, %v;" };

@@ -1,9 +1,8 @@
-//! Builds the frame of a program: files, names, who defines what, who may see whom.
+//! Builds the frame of a program: files, names, definitions, and what each file may name.
 //!
-//! In: a family and a random number generator. Out: a [`GeneratedProgram`] whose functions still
-//! have empty bodies, which [`super::fill`] completes. Guaranteed: in no file do two symbols share
-//! a name, and calls can be made acyclic because a function is only reached from functions with a
-//! smaller id.
+//! In: a family and a random number generator. Out: a [`GeneratedProgram`] whose functions have
+//! empty bodies; [`super::fill`] fills them. Guaranteed: no two symbols of a file share a name.
+//! Calls can be acyclic, because only functions with a smaller id call a function.
 
 use super::cuda;
 use super::fill;
@@ -42,13 +41,13 @@ pub(super) fn build(
     builder.program
 }
 
-/// Where a symbol is defined and who may name it.
+/// The file that defines a symbol, and which files may name it.
 pub(super) struct SymbolHome {
     /// First file that defines it.
     pub unit: usize,
     /// Only that file may name it.
     pub local: bool,
-    /// Declaring it ahead of its definition is possible.
+    /// It can be declared before its definition.
     pub ahead: bool,
 }
 
@@ -58,7 +57,7 @@ pub(super) struct ProgramBuilder<'r> {
     pub mix: &'static Mix,
     pub program: GeneratedProgram,
     homes: Vec<SymbolHome>,
-    /// Per file, which symbol each name stands for.
+    /// By file, the symbol of each name.
     claims: Vec<BTreeMap<String, GeneratedSymbolId>>,
     signatures: Vec<Signature>,
 }
@@ -96,7 +95,7 @@ impl<'r> ProgramBuilder<'r> {
         builder
     }
 
-    /// Options that keep some of the kernels.
+    /// Adds options that keep some of the kernels.
     fn selection(&mut self) {
         let named = |wanted: fn(&ModelSymbolKind) -> bool| {
             let symbols = self.program.symbols.iter().filter(|symbol| wanted(&symbol.kind));
@@ -117,7 +116,7 @@ impl<'r> ProgramBuilder<'r> {
         }
     }
 
-    /// A pattern that `name`, and perhaps others, match.
+    /// A pattern that matches `name`, and perhaps other names.
     fn pattern(&mut self, name: &str) -> String {
         let (first, last) = (self.rng.below(name.len()), self.rng.below(name.len()));
         let (from, to) = (first.min(last), first.max(last) + 1);
@@ -145,7 +144,7 @@ impl<'r> ProgramBuilder<'r> {
             && self.claims[unit].get(name).is_none_or(|&claimed| claimed == id)
     }
 
-    /// Notes that `unit` names `id`, which closes the name for others of that name.
+    /// Notes that `unit` names `id`, so that no other symbol of that name can be used there.
     pub(super) fn claim(&mut self, unit: usize, id: GeneratedSymbolId) {
         self.claims[unit].insert(self.program.symbol(id).name.clone(), id);
     }
@@ -154,8 +153,8 @@ impl<'r> ProgramBuilder<'r> {
         let id = GeneratedSymbolId(self.program.symbols.len() as u32);
         let mut name = format!("{stem}{}", id.0);
         if home.local && self.rng.chance(self.mix.same_name_pc) {
-            // One of few names, so that other files use it too, for something else or for the same
-            // kind of thing.
+            // One of few names, so that other files use it too, for the same kind of symbol or for
+            // another.
             let common = format!("{stem}_same{}", self.rng.below(2));
             if !self.claims[home.unit].contains_key(&common) {
                 name = common;
@@ -177,8 +176,8 @@ impl<'r> ProgramBuilder<'r> {
         id
     }
 
-    /// The files that define one more copy of a symbol of `unit`: some others, each with a name
-    /// still free.
+    /// The files that define another copy of a symbol of `unit`: some other files in which the name
+    /// is free.
     pub(super) fn further_units(&mut self, unit: usize, id: GeneratedSymbolId) -> Vec<usize> {
         let mut others = Vec::new();
         for other in 0..self.program.units.len() {
@@ -253,7 +252,7 @@ impl<'r> ProgramBuilder<'r> {
         }
     }
 
-    /// An alignment as nobody needs it but ptxas takes it, sometimes, in families that have such.
+    /// Sometimes an alignment larger than any use needs, in families that have such.
     pub(super) fn large_align(&mut self, space: GeneratedSpace) -> Option<u32> {
         let largest =
             if matches!(space, GeneratedSpace::Shared | GeneratedSpace::Const) { 14 } else { 20 };
@@ -261,7 +260,7 @@ impl<'r> ProgramBuilder<'r> {
         (pc > 0 && self.rng.chance(pc)).then(|| 1 << self.rng.range(6, largest))
     }
 
-    /// Lets one of several weak copies be strong, sometimes.
+    /// Sometimes makes one of several weak copies strong.
     fn crown(&mut self, copies: &mut [(usize, GeneratedLinkage)]) {
         if self.rng.chance(self.mix.strong_winner_pc) {
             let winner = self.rng.below(copies.len());
@@ -282,8 +281,8 @@ impl<'r> ProgramBuilder<'r> {
         self.define_reference(unit, id, &kind);
     }
 
-    /// A common symbol of several files. When the sizes differ, every file has its own: a plain
-    /// reference would have to guess the largest.
+    /// A common symbol of several files. If the sizes differ, every file declares it itself: a
+    /// plain reference would have to guess the largest.
     fn common(&mut self) {
         let unit = self.rng.below(self.program.units.len());
         let first = shape(self.rng, GeneratedSpace::Global);
@@ -296,7 +295,7 @@ impl<'r> ProgramBuilder<'r> {
         } else {
             units.extend((0..self.program.units.len()).filter(|&other| other != unit));
         }
-        // A definition next to commons wins; it must be at least as large.
+        // A definition wins over common symbols; it must be at least as large.
         let winner = self.rng.chance(15).then(|| self.rng.pick(&units));
         for unit in units {
             let mut shape = first;
@@ -318,7 +317,7 @@ impl<'r> ProgramBuilder<'r> {
         }
     }
 
-    /// `.extern .shared x[]`, of one name in several files; each declares it, none defines it.
+    /// `.extern .shared x[]` of one name in several files; each file declares it, none defines it.
     fn dynamic_shared(&mut self) {
         let align = self.large_align(GeneratedSpace::Shared).unwrap_or(1 << self.rng.range(0, 5));
         let shape = ArrayShape { width: 1, count: 0, align };
@@ -336,7 +335,8 @@ impl<'r> ProgramBuilder<'r> {
             let count = self.rng.range(self.mix.functions.0, self.mix.functions.1);
             units.extend(std::iter::repeat_n(unit, count));
         }
-        // Ids give the direction of calls: mixing the files makes calls cross them both ways.
+        // Calls go from smaller to greater ids; mixing the files lets calls go both ways between
+        // them.
         for i in (1..units.len()).rev() {
             units.swap(i, self.rng.below(i + 1));
         }

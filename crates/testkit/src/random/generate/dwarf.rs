@@ -1,8 +1,8 @@
-//! Hand-made DWARF for generated PTX.
+//! Makes DWARF for generated PTX.
 //!
 //! In: a unit whose functions carry the labels `$begin_<name>` and `$end_<name>`. Out: `.section`
-//! blocks with one compile unit, an entry per global variable and per function, as nvcc -G writes
-//! them. Guaranteed: accepted by `ptxas -g`.
+//! blocks with one compile unit, and an entry for each global variable and function, as nvcc -G
+//! writes them. Guaranteed: `ptxas -g` accepts them.
 
 use super::model::{
     GeneratedFunction, GeneratedItem, GeneratedProgram, GeneratedSpace, ModelSymbolKind, Unit,

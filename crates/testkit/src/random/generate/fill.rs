@@ -81,7 +81,7 @@ impl ProgramBuilder<'_> {
         if shape.width != 8 && shape.width != 1 {
             return None;
         }
-        // Own variables must stand above, or be such as can be declared ahead.
+        // Variables of the file must be defined before, or can be declared ahead.
         let above: Vec<GeneratedSymbolId> = self
             .symbols()
             .filter(|(id, symbol, home)| {
@@ -138,7 +138,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// Sometimes the body that an earlier file gave to the same function, as with templates in C++.
+    /// Sometimes the body of the same function in an earlier file, as with templates in C++.
     fn same_body(&mut self, unit: usize, id: GeneratedSymbolId) -> Option<Vec<Stmt>> {
         let target = self.program.units[unit].target;
         let earlier = self.program.units[..unit].iter().filter(|other| other.target == target);
@@ -235,7 +235,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// A function that `caller` may call: one with a greater id, or any when recursion strikes.
+    /// A function that `caller` may call: one with a greater id, or sometimes any, for recursion.
     fn callee(&mut self, unit: usize, caller: GeneratedSymbolId) -> Option<GeneratedSymbolId> {
         let any = self.rng.chance(self.mix.recursion_pc) || self.is_entry(caller);
         let found: Vec<GeneratedSymbolId> = self
@@ -317,7 +317,7 @@ impl ProgramBuilder<'_> {
         })
     }
 
-    /// Lets a file declare a variable of others without its size.
+    /// Lets a file declare another file's variable without its size.
     fn maybe_unsized(&mut self, unit: usize, symbol: GeneratedSymbolId, space: GeneratedSpace) {
         let content = &self.program.units[unit];
         let foreign = content.items.iter().all(|item| item.symbol() != symbol);
@@ -408,8 +408,8 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// Adds calls of `callee` to the functions in `callers` that may name it, to a random kernel
-    /// when there are none.
+    /// Adds calls of `callee` to the functions in `callers` that may name it, or to a random kernel
+    /// if there are none.
     fn call_from(&mut self, callers: &[GeneratedSymbolId], callee: GeneratedSymbolId) {
         let mut places = self.places(callee, |_, id| callers.contains(&id));
         if places.is_empty() {

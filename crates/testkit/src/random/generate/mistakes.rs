@@ -1,7 +1,7 @@
-//! Adds mistakes to a program, so that the link fails or has something to say.
+//! Adds mistakes to a program, so that the link fails or has messages.
 //!
-//! In: a valid [`GeneratedProgram`]. Out: the same with one thing wrong, of a kind that only a
-//! linker can see.
+//! In: a valid [`GeneratedProgram`]. Out: the same with one mistake of a kind that only a linker
+//! can see.
 
 use super::model::{
     ArrayShape, GeneratedFunction, GeneratedItem, GeneratedLinkage, GeneratedProgram,
@@ -10,7 +10,7 @@ use super::model::{
 };
 use super::rng::Rng;
 
-/// Adds one mistake; sometimes it finds no place for it and adds none.
+/// Adds one mistake, or none if there is no place for it.
 pub(super) fn add(program: &mut GeneratedProgram, rng: &mut Rng) {
     match rng.below(9) {
         0 => drop_definition(program, rng),
@@ -57,7 +57,7 @@ fn is_entry(program: &GeneratedProgram, item: &GeneratedItem) -> bool {
     matches!(program.symbol(item.symbol()).kind, ModelSymbolKind::Entry(_))
 }
 
-/// A file that does not know `symbol` yet.
+/// A file that does not use `symbol` yet.
 fn stranger(program: &GeneratedProgram, rng: &mut Rng, symbol: GeneratedSymbolId) -> Option<usize> {
     let name = &program.symbol(symbol).name;
     let knows = |unit: &Unit| {
@@ -84,7 +84,7 @@ fn second_definition(program: &mut GeneratedProgram, rng: &mut Rng) {
     program.units[other].items.push(item);
 }
 
-/// Lets a file that does not know the symbol believe it to be of `kind`, and use it.
+/// Lets a file that does not use the symbol declare it as `kind`, and use it.
 fn believe(
     program: &mut GeneratedProgram,
     unit: usize,
@@ -175,7 +175,7 @@ fn foreign_arch(program: &mut GeneratedProgram, rng: &mut Rng) {
 
 /// Large variables whose sum is over a limit.
 fn too_much(program: &mut GeneratedProgram, rng: &mut Rng, space: GeneratedSpace, bytes: u32) {
-    // In different files: one file alone is refused by ptxas.
+    // In different files: ptxas refuses them in one.
     let first = rng.below(program.units.len());
     for n in 0..2 {
         let id = GeneratedSymbolId(program.symbols.len() as u32);

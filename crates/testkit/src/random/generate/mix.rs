@@ -1,9 +1,9 @@
-//! The families of generated programs: what each is about, as numbers.
+//! The families of generated programs, as tables of numbers.
 //!
-//! In: nothing. Out: [`FAMILIES`], one row per family. A row changes only what makes the family
-//! what it is; the rest comes from [`PLAIN`]. Adding a family is adding a row.
+//! In: nothing. Out: [`FAMILIES`], one row for each family. A row has only the numbers that differ
+//! from [`PLAIN`]. A new family is a new row.
 
-/// How likely each ingredient is. `…_pc` fields are percentages, `w_…` fields relative weights of
+/// The probability of each ingredient. Fields `…_pc` are percentages, `w_…` are relative weights of
 /// statements, pairs are inclusive ranges.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the names say it, and the builder is the only reader")]
@@ -84,14 +84,14 @@ pub struct Mix {
     pub w_nested: u32,
 }
 
-/// Shape of the call graph that makes every function reachable; further calls are random.
+/// Shape of the calls that make every function reachable; more calls are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallShape {
     /// Each function is called by one or two earlier ones.
     Random,
     /// Each function is called by the one before it.
     Chain,
-    /// Rows of a few functions, each called by several of the row before.
+    /// Layers of a few functions, each called by several functions of the layer before.
     Layers,
 }
 
@@ -178,7 +178,7 @@ pub const PLAIN: Mix = Mix {
 pub struct ProgramFamily {
     /// Name, as the reports show it.
     pub name: &'static str,
-    /// How often it is chosen; 0 for those that run only when asked for.
+    /// Its weight; 0 for families that run only if named.
     pub weight: u32,
     /// Its ingredients.
     pub mix: &'static Mix,
@@ -267,12 +267,12 @@ families! {
     "cplusplus" x 0 {
         cuda: true, link_options: &["-v", "-w", "-v", "-g"], units: (2, 4), lines_pc: 30, debug_pc: 12, options_pc: 25,
     }
-    // What programs of today use that no other family has: features.rs in `cuda`, and objects of
+    // Features of current programs that no other family has: features.rs in `cuda`, and objects of
     // `-ewp`.
     "features" x 0 {
         cuda: true, features_pc: 75, whole_pc: 20, link_options: &["-v", "-w", "-v", "-g"], units: (1, 3), lines_pc: 25, debug_pc: 8, options_pc: 20,
     }
-    // Whatever can stand beside each other, a little of each.
+    // A little of everything that can be combined.
     "everything" x 0 {
         recent_pc: 30, compiler_pc: 20, names_pc: 5, large_align_pc: 5, link_options: &["-v", "-w", "-v", "-g"], units: (2, 6), functions: (1, 4), entries: (1, 3), statements: (1, 4),
         globals: (0, 2), constants: (0, 2), shared: (0, 2), tables: (0, 1), textures: (0, 2), commons: (0, 2), aliases: (0, 1), dynamic_shared_pc: 30, pointer_pc: 25, managed_pc: 5,

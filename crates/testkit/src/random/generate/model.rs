@@ -1,20 +1,21 @@
 //! The model of a generated program: a syntax tree of several PTX files that are linked together.
 //!
-//! In: built by [`super::generate`], cut down by [`crate::random::reduce`]. Out: printed as PTX by
-//! [`super::ptx`]. Guaranteed: a tree stays printable when any unit, item or statement is removed,
-//! because every reference is a [`GeneratedSymbolId`] whose declaration the printer can derive.
+//! In: a tree that [`super::generate`] builds and [`crate::random::reduce`] reduces. Out: PTX,
+//! which [`super::ptx`] prints. Guaranteed: a tree without some unit, item or statement can still
+//! be printed, because every reference is a [`GeneratedSymbolId`] whose declaration follows from
+//! its symbol.
 
 use crate::fixtures::uidx::TableOrder;
 use crate::random::edit::Edit;
 use std::fmt;
 
-/// An architecture that ptxas can be asked for and PTX can name as its target.
+/// An architecture that ptxas accepts and PTX can name as its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PtxArch(pub &'static str);
 
 impl PtxArch {
-    /// Architectures whose cubins carry Mercury code too; the generator uses one when it is asked
-    /// for it.
+    /// Architectures whose cubins have Mercury code too; the generator uses one only if it is
+    /// named.
     pub const MERCURY: [PtxArch; 8] = [
         PtxArch("sm_100"),
         PtxArch("sm_100a"),
@@ -26,7 +27,7 @@ impl PtxArch {
         PtxArch("sm_121"),
     ];
 
-    /// Architectures before those of CUDA 13; the generator uses one when it is asked for it.
+    /// Architectures before those of CUDA 13; the generator uses one only if it is named.
     pub const OLD: [PtxArch; 8] = [
         PtxArch("sm_50"),
         PtxArch("sm_52"),
@@ -66,12 +67,12 @@ impl PtxArch {
         digits.parse().unwrap_or(0)
     }
 
-    /// The version of PTX that everything generated for it is known in.
+    /// The version of PTX that has everything generated for it.
     pub fn ptx_version(self) -> &'static str {
         if self.number() == 107 { "9.4" } else { "9.0" }
     }
 
-    /// Architectures other than `self` whose cubins may take part in a link for `self`.
+    /// Other architectures whose cubins can be in a link for `self`.
     pub fn guests(self) -> &'static [PtxArch] {
         match self.0 {
             "sm_52" => &[PtxArch("sm_50")],
@@ -98,7 +99,7 @@ impl fmt::Display for PtxArch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GeneratedSymbolId(pub u32);
 
-/// Several PTX files and how they are to be linked.
+/// Several PTX files, and the options of their link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratedProgram {
     /// The seed it was made from.
@@ -117,8 +118,8 @@ pub struct GeneratedProgram {
     pub library: bool,
     /// The index file of unified functions and variables that the link gets.
     pub index: Option<Index>,
-    /// What is edited in the compiled files; each list gives links of its own. Empty: the files are
-    /// linked as they are.
+    /// Edits of the compiled files; each list is for a link of its own. If empty, the files are
+    /// linked as compiled.
     pub rounds: Vec<Vec<Edit>>,
 }
 
@@ -128,7 +129,7 @@ impl GeneratedProgram {
         &self.symbols[id.0 as usize]
     }
 
-    /// Number of statements and items; what the reducer makes smaller.
+    /// Number of statements and items, which the reducer makes smaller.
     pub fn size(&self) -> usize {
         let items = self.units.iter().flat_map(|unit| &unit.items);
         let edits = self.rounds.iter().map(Vec::len).sum::<usize>();
@@ -140,14 +141,14 @@ impl GeneratedProgram {
     }
 }
 
-/// How an index file is made of what the compiled files define.
+/// How an index file is made from the definitions of the compiled files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
     /// Its version.
     pub version: u32,
     /// The order of places.
     pub order: TableOrder,
-    /// The number of a place that is left out, first among functions and then among variables.
+    /// The number of a place that is left out; functions count first, then variables.
     pub missing: Option<usize>,
 }
 
@@ -168,12 +169,12 @@ pub struct Unit {
     pub debug: DebugLevel,
     /// True for `.target …, texmode_independent`.
     pub independent_textures: bool,
-    /// Declarations that differ from the symbol's own kind: what this file believes a symbol of
-    /// another one is.
+    /// Declarations that differ from the symbol's own kind: the kind that this file gives a symbol
+    /// of another file.
     pub beliefs: Vec<(GeneratedSymbolId, ModelSymbolKind)>,
     /// Definitions, in the order of the file.
     pub items: Vec<GeneratedItem>,
-    /// It is compiled as a program of its own (`-ewp`), not as one of several files.
+    /// It is compiled as a whole program (`-ewp`).
     pub whole_program: bool,
     /// The file is CUDA C++ and has no items; `options` are nvcc's.
     pub cuda: Option<Cuda>,
@@ -195,11 +196,11 @@ pub enum DebugLevel {
     Off,
     /// `.loc` lines and `ptxas -lineinfo`.
     Lines,
-    /// Hand-made DWARF, `.target …, debug` and `ptxas -g`.
+    /// Generated DWARF, `.target …, debug` and `ptxas -g`.
     Full,
 }
 
-/// A name and what it stands for.
+/// A name and its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratedSymbol {
     /// Its name in the file.
@@ -210,7 +211,7 @@ pub struct GeneratedSymbol {
     pub unified: Option<(u64, u64)>,
 }
 
-/// What a symbol stands for; enough to declare it `.extern`.
+/// The kind of a symbol, with all that an `.extern` declaration needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelSymbolKind {
     /// A device function.
@@ -260,7 +261,7 @@ impl GeneratedSpace {
     }
 }
 
-/// Element type, number of elements (0: not told, in a declaration) and alignment.
+/// Element type, number of elements (0: a declaration without a size) and alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayShape {
     /// Size of an element in bytes: 1, 2, 4 or 8.
@@ -350,7 +351,7 @@ impl GeneratedItem {
         }
     }
 
-    /// Every symbol it refers to, repeated as often as it does.
+    /// Every symbol that it refers to, once for each reference.
     pub fn references(&self) -> Vec<GeneratedSymbolId> {
         let mut found = Vec::new();
         match self {
@@ -368,7 +369,7 @@ impl GeneratedItem {
         found
     }
 
-    /// True if a statement of it calls this driver function.
+    /// True if one of its statements calls this driver function.
     pub fn calls(&self, syscall: Syscall) -> bool {
         let GeneratedItem::Function(function) = self else { return false };
         function.body.iter().any(|stmt| stmt.any(&|stmt| *stmt == Stmt::Syscall(syscall)))
@@ -392,7 +393,7 @@ pub struct GeneratedVariable {
     pub symbol: GeneratedSymbolId,
     /// Who sees it.
     pub linkage: GeneratedLinkage,
-    /// The kind this file gives it; weak and common ones differ from file to file.
+    /// Its kind in this file; the kinds of weak and common symbols differ between files.
     pub kind: ModelSymbolKind,
     /// Initial elements; the rest is 0.
     pub init: Vec<Init>,
@@ -419,11 +420,11 @@ pub enum Init {
 /// A function definition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratedFunction {
-    /// Its name; the kind tells functions from kernels.
+    /// Its name; the kind distinguishes functions from kernels.
     pub symbol: GeneratedSymbolId,
     /// Who sees it.
     pub linkage: GeneratedLinkage,
-    /// Parameters of a kernel that are references, by kind and number of the name.
+    /// Parameters of a kernel that are references: the kind, and the number in the name.
     pub references: Vec<(OpaqueReference, u32)>,
     /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
     pub directives: Vec<String>,
@@ -431,7 +432,7 @@ pub struct GeneratedFunction {
     pub body: Vec<Stmt>,
 }
 
-/// One statement. Each reads and writes the accumulator and stands alone otherwise.
+/// One statement. It reads and writes the accumulator and depends on nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stmt {
     /// A few dependent operations with varied constants.
@@ -451,7 +452,7 @@ pub enum Stmt {
         /// What the call site believes.
         signature: Signature,
     },
-    /// Takes the address of any symbol and mixes it in.
+    /// Mixes the address of any symbol into the accumulator.
     Address {
         /// Whose address.
         symbol: GeneratedSymbolId,
@@ -489,7 +490,7 @@ pub enum Stmt {
     Switch(u32),
     /// `bar.sync n`.
     Barrier(u32),
-    /// A division or root whose slow path is a local function that ptxas adds, of the same name in
+    /// A division or root. Its slow path is a local function that ptxas adds, with the same name in
     /// every file.
     SlowPath(SlowPath),
     /// A call of a function the driver provides.
@@ -501,7 +502,7 @@ pub enum Stmt {
         /// The sampler, in independent mode.
         sampler: Option<GeneratedSymbolId>,
     },
-    /// Asks about a reference, writes a surface, or takes the address.
+    /// Queries a reference, writes a surface, or takes an address.
     Query {
         /// The reference.
         symbol: GeneratedSymbolId,
@@ -522,7 +523,7 @@ pub enum Stmt {
         /// A surface.
         surface: bool,
     },
-    /// An instruction that leaves a trace in the attributes of the function.
+    /// An instruction that adds to the attributes of the function.
     Special(SpecialInstruction),
     /// A counted loop.
     Loop(Vec<Stmt>),
@@ -531,7 +532,7 @@ pub enum Stmt {
 }
 
 impl Stmt {
-    /// True if `test` holds for it or for a statement inside it.
+    /// True if `test` holds for it or for a statement in it.
     pub fn any(&self, test: &dyn Fn(&Stmt) -> bool) -> bool {
         let inside = match self {
             Stmt::Loop(body) | Stmt::If(body) => body.iter().any(|stmt| stmt.any(test)),
@@ -701,7 +702,7 @@ impl SpecialInstruction {
         (SpecialInstruction::Wgmma, 901),
     ];
 
-    /// More of them, which families have that ask for it.
+    /// More of them, only for families that have them.
     pub const RECENT: [(SpecialInstruction, &[u32]); 16] = [
         (SpecialInstruction::BarrierPart, &[]),
         (SpecialInstruction::Kinds, &[]),

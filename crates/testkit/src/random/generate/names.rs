@@ -1,21 +1,21 @@
-//! Names as nobody gives them and every compiler takes them.
+//! Names that nobody uses but every compiler accepts.
 //!
-//! In: what a name is for, and a number of its own. Out: a name that no other number gets, of a
-//! symbol of PTX or of a file.
+//! In: the kind of a name, and a unique number. Out: a name of a PTX symbol or a file that no other
+//! number has.
 
 use super::rng::Rng;
 
 /// The name of symbol `id`.
 pub(super) fn odd(stem: &str, id: u32, rng: &mut Rng) -> String {
     match rng.below(12) {
-        // Long ones, alike in front, behind or nowhere.
+        // Long names with the same start, the same end, or neither.
         0 => format!("{}_{id}", "a_name_".repeat(rng.range(20, 140))),
         1 => format!("_{id}{}", "_behind".repeat(rng.range(20, 140))),
         2 => format!("{stem}{id}_{}", "xyz$".repeat(rng.range(1, 1000))),
-        // Each the beginning of the next, which is the end of it too.
+        // Each name is the start and the end of the next.
         3 => "n".repeat(id as usize + 1),
         4 => format!("${}", "$".repeat(id as usize + 1)),
-        // What looks like something else: names of sections, of the compiler, of C++ that are none.
+        // Names that look like names of sections, of the compiler, or of C++.
         5 => format!("nv_shared_{stem}_{id}"),
         6 => format!("_param{id}"),
         7 => format!("$ADDRESS$of${id}"),
@@ -26,8 +26,8 @@ pub(super) fn odd(stem: &str, id: u32, rng: &mut Rng) -> String {
     }
 }
 
-/// The name of a file, without its extension, that is called `name` otherwise; with `any` of any
-/// letters, of which PTX knows few.
+/// A name for the file that is usually called `name`, without extension; `any` allows letters that
+/// PTX does not.
 pub(super) fn file(name: String, any: bool, rng: &mut Rng) -> String {
     match rng.below(6) {
         0 => format!("{name} with spaces"),

@@ -1,9 +1,8 @@
 //! Prints a unit of a generated program as PTX.
 //!
 //! In: a [`GeneratedProgram`] and one of its units. Out: the text of a `.ptx` file. Guaranteed:
-//! whatever the unit refers to and does not define is declared `.extern`, and everything is
-//! declared before it is used, so any tree prints to PTX that differs from a valid one only in what
-//! the tree itself says wrongly.
+//! symbols that the unit uses but does not define are declared `.extern`, and every symbol is
+//! declared before its use. So the PTX of any tree is valid but for mistakes in the tree itself.
 
 use super::body::BodyPrinter;
 use super::dwarf;
@@ -23,7 +22,7 @@ pub fn print(program: &GeneratedProgram, unit: &Unit) -> String {
             cuda.headers.iter().map(|header| format!("#include <{header}>\n")).collect();
         let mut parts = cuda.parts.join("\n");
         if unit.whole_program {
-            // nvcc wants what a program of one file defines to be its own.
+            // nvcc wants the definitions of a program of one file to be static.
             for space in ["__device__", "__constant__"] {
                 parts = parts.replace(&format!("inline {space}"), &format!("static {space}"));
             }
@@ -73,8 +72,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Forward declarations of own functions, `.extern` ones of foreign symbols and of own
-    /// variables.
+    /// Forward declarations of the file's functions, and `.extern` declarations of its variables
+    /// and of other files' symbols.
     fn declarations(&mut self) {
         let own: BTreeSet<GeneratedSymbolId> =
             self.unit.items.iter().map(GeneratedItem::symbol).collect();
@@ -94,16 +93,16 @@ impl Printer<'_> {
         }
         let mut named_so_far = BTreeSet::new();
         for item in &self.unit.items {
-            // A function may call itself without a declaration, an initialiser may not name its own
-            // variable.
+            // A function may call itself without a declaration; an initialiser must not name its
+            // own variable.
             let early = named_so_far.contains(&item.symbol());
             named_so_far.extend(item.references());
             self.own_declaration(item, early);
         }
     }
 
-    /// Declares an own symbol ahead if an earlier item names it. Local variables and opaque
-    /// references cannot be declared ahead; the generator keeps to definition before use for those.
+    /// Declares a symbol of the file ahead if an earlier item names it. Local variables and opaque
+    /// references cannot be declared ahead; the generator defines them before their use.
     fn own_declaration(&mut self, item: &GeneratedItem, early: bool) {
         let symbol = self.program.symbol(item.symbol());
         match item {
@@ -170,7 +169,7 @@ impl Printer<'_> {
                 let name = &self.program.symbol(symbol).name;
                 let base = if generic { format!("generic({name})") } else { name.clone() };
                 match byte {
-                    // PTX has no addend inside or after a mask.
+                    // PTX allows no addend inside or after a mask.
                     Some(byte) => format!("{:#x}({base})", 0xff_u64 << (8 * u32::from(byte))),
                     None if addend > 0 => format!("{base}+{addend}"),
                     None => base,
@@ -193,7 +192,7 @@ impl Printer<'_> {
     }
 }
 
-/// What a unit takes a symbol for.
+/// The kind of a symbol in a unit.
 pub(super) fn believed_kind<'p>(
     program: &'p GeneratedProgram,
     unit: &'p Unit,
@@ -276,7 +275,7 @@ fn parameters(types: &[GeneratedType], prefix: &str) -> Vec<String> {
     types.iter().enumerate().map(|(i, &ty)| parameter(ty, &format!("{prefix}{i}"))).collect()
 }
 
-/// One parameter, as it stands in a head and, with a semicolon, in the scope of a call.
+/// One parameter, for the head of a function or, with a semicolon, for the scope of a call.
 pub(super) fn parameter(ty: GeneratedType, name: &str) -> String {
     match ty {
         GeneratedType::B32 => format!(".param .b32 {name}"),

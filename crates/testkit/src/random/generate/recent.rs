@@ -1,8 +1,7 @@
-//! What the families `recent` and `compiler` have and the others do not: instructions of newer
-//! architectures, further directives of kernels, options of ptxas.
+//! Parts that only the families `recent` and `compiler` have: instructions of newer architectures,
+//! more directives of kernels, options of ptxas.
 //!
-//! In: a random number generator and, of what is drawn, the target. Out: text of PTX and of command
-//! lines.
+//! In: a random number generator and the target. Out: text of PTX and of command lines.
 
 use super::model::{PtxArch, SpecialInstruction};
 use super::rng::Rng;
@@ -83,7 +82,7 @@ pub(super) fn special(target: PtxArch, rng: &mut Rng) -> Option<SpecialInstructi
     rng.choose(&possible).copied()
 }
 
-/// Further performance directives of a kernel; with `clusters` those of clusters of blocks.
+/// More performance directives of a kernel; `clusters` adds those about clusters of blocks.
 pub(super) fn kernel_directives(clusters: bool, rng: &mut Rng) -> Vec<String> {
     let directives: &[&str] = &[
         ".maxntid 64 .minnctapersm 2 .maxnreg 128",
@@ -98,10 +97,10 @@ pub(super) fn kernel_directives(clusters: bool, rng: &mut Rng) -> Vec<String> {
     vec![directives[rng.below(count)].to_owned()]
 }
 
-/// An option of ptxas that changes more than the choice of instructions: functions of its own,
-/// attributes, sections.
+/// An option of ptxas that changes more than instructions: ptxas's own functions, attributes,
+/// sections.
 pub(super) fn compiler_option(plain: bool, rng: &mut Rng) -> Option<String> {
-    // Fast compilation and splitting go with neither -O nor -g nor, some of them, -lineinfo.
+    // Fast compilation and splitting exclude -O and -g, and some of them -lineinfo.
     let free = ["-Ofc=min", "-Ofc=mid", "-Ofc=max", "-split-compile=2"];
     let any = [
         "-sanitize=memcheck",

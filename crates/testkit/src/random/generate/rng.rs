@@ -1,8 +1,7 @@
 //! A small deterministic random number generator.
 //!
-//! In: a seed. Out: the same sequence on every machine and in every release, so that a seed named
-//! in a report keeps meaning the same program. (xoshiro256** seeded by splitmix64, both public
-//! domain.)
+//! In: a seed. Out: the same sequence on every machine and in every release, so that a seed in a
+//! report always means the same program. (xoshiro256** seeded by splitmix64, both public domain.)
 
 /// Xoshiro256** generator.
 #[derive(Clone, Debug)]
@@ -44,12 +43,12 @@ impl Rng {
         self.below(100) < percent as usize
     }
 
-    /// One element, or `None` of an empty slice.
+    /// One element, or `None` if the slice is empty.
     pub fn choose<'s, T>(&mut self, from: &'s [T]) -> Option<&'s T> {
         from.get(self.below(from.len()))
     }
 
-    /// One element of a slice that is known to have some.
+    /// One element of a slice that is not empty.
     ///
     /// # Panics
     /// When `from` is empty.
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_sequence_is_pinned() {
-        // A change here would silently give every recorded seed another meaning.
+        // A change here would give every recorded seed another program.
         let mut rng = Rng::new(1);
         let first: Vec<u64> = (0..3).map(|_| rng.bits()).collect();
         assert_eq!(first, [0xb3f2_af6d_0fc7_10c5, 0x853b_5596_4736_4cea, 0x92f8_9756_082a_4514]);

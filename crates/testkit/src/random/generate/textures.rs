@@ -1,8 +1,8 @@
 //! Legacy texture, surface and sampler references beyond plain reads: queries, addresses, objects,
 //! parameters of kernels, initialised samplers, references that several files define.
 //!
-//! In: a [`ProgramBuilder`] whose family asks for them. Out: statements, parameters and
-//! initialisers, and their text.
+//! In: a [`ProgramBuilder`] whose family has them. Out: statements, parameters and initialisers,
+//! and their text.
 
 use super::build::ProgramBuilder;
 use super::model::{
@@ -22,7 +22,7 @@ const SAMPLERS: [&str; 6] = [
 ];
 
 impl ProgramBuilder<'_> {
-    /// Puts a reference into a file, and sometimes into others.
+    /// Defines a reference in a file, and sometimes in other files.
     pub(super) fn define_reference(
         &mut self,
         unit: usize,
@@ -47,7 +47,7 @@ impl ProgramBuilder<'_> {
                 Vec::new()
             };
             let variable = GeneratedVariable { symbol: id, linkage, kind: kind.clone(), init };
-            // ptxas wants it before the data that names it.
+            // ptxas needs the definition before data that names it.
             self.program.units[unit].items.insert(0, GeneratedItem::Variable(variable));
         }
     }
@@ -102,7 +102,8 @@ fn name((kind, number): (OpaqueReference, u32)) -> String {
     parameter_name(kind, number)
 }
 
-/// The name of a parameter. Kernels share names, seldom those of another kind: then the link fails.
+/// The name of a parameter. Kernels share names; if the kinds differ, which is rare, the link
+/// fails.
 pub(super) fn parameter_name(kind: OpaqueReference, number: u32) -> String {
     match kind {
         _ if number == 0 => "ref".to_owned(),

@@ -1,4 +1,4 @@
-//! Gives functions and variables of a program ids by which all programs know them.
+//! Gives functions and variables of a program unified ids.
 //!
 //! In: a complete [`GeneratedProgram`]. Out: the same with ids, and mostly with an index file for
 //! the link. Guaranteed: a program for an architecture without unified functions stays as it is; no
@@ -13,7 +13,7 @@ use super::rng::Rng;
 use crate::fixtures::uidx::TableOrder;
 use std::collections::BTreeSet;
 
-/// Adds ids to some of what everyone sees.
+/// Adds ids to some global functions and variables.
 pub(super) fn add(program: &mut GeneratedProgram, mix: &Mix, rng: &mut Rng) {
     if mix.unified_pc == 0 || program.link_arch.number() < 90 {
         return;
@@ -35,9 +35,9 @@ pub(super) fn add(program: &mut GeneratedProgram, mix: &Mix, rng: &mut Rng) {
     });
 }
 
-/// Functions and variables in global memory that have one definition and no alias; variables
-/// without addresses in them, which nvlink does not move along (docs/DIFFERENCES.md,
-/// unified-relocations), and of sizes that leave no gaps between them, in which it writes anything
+/// Functions and variables in global memory with one definition and no alias. Variables have no
+/// addresses in them, because nvlink does not move those (docs/DIFFERENCES.md,
+/// unified-relocations). Their sizes leave no gaps, because nvlink writes arbitrary bytes there
 /// (unified-gaps).
 fn candidates(program: &GeneratedProgram) -> BTreeSet<GeneratedSymbolId> {
     let items = || program.units.iter().flat_map(|unit| &unit.items);

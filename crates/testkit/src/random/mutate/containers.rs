@@ -1,10 +1,9 @@
-//! Links whose containers are put together otherwise: every one is sound, but what is in it, how
-//! often, how deep and under which name and target, no compiler would do.
+//! Links of containers in unusual combinations. Every container is sound, but no compiler would
+//! choose such contents, counts, depths, names and targets.
 //!
 //! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`] in which one cubin is in a tree of
-//! fat binaries, objects and archives that was edited as a tree and written afterwards, so that all
-//! sizes, offsets and tables agree. Guaranteed: as in [`super`]; no file is larger than a few
-//! megabytes.
+//! fat binaries, objects and archives. The tree is edited and then written, so all sizes, offsets
+//! and tables agree. Guaranteed: as in [`super`]; no file is larger than a few megabytes.
 
 use super::program::{self, Carrier, DamagedProgram, Mutant, MutationSource};
 use crate::fixtures::pack::{self, ArchiveFlavour, HostParts};
@@ -14,9 +13,9 @@ use culd_fatbin::container::ImageKind;
 use culd_fatbin::host::HostReference;
 use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 
-/// Of so many trees one has parts in places where such a part cannot be.
+/// One in so many trees has parts in places where they cannot be.
 const MISPLACED: usize = 4;
-/// As many parts a tree may have, and as many of one parent.
+/// The most parts of a tree, and of one parent.
 const MAX_PARTS: usize = 40;
 /// How deep containers lie in containers.
 const MAX_DEPTH: usize = 6;
@@ -28,9 +27,9 @@ const MAX_SIZE: usize = 4 << 20;
 struct ContainerPart {
     /// Its name as a member of an archive.
     name: String,
-    /// What it is for in a fat binary.
+    /// Its target in a fat binary.
     target: ImageTarget,
-    /// What a fat binary says that it is, where that is not told by what it is.
+    /// The kind that a fat binary declares, if it is not the real one.
     kind: Option<ImageKind>,
     compression: Option<Compression>,
     holds: PartContent,
@@ -39,7 +38,7 @@ struct ContainerPart {
 #[derive(Clone, Debug)]
 enum PartContent {
     Bytes(Vec<u8>),
-    /// A fat binary, or several behind each other, each with so many of the parts.
+    /// One or more consecutive fat binaries, each with so many of the parts.
     Fatbin {
         each: usize,
         parts: Vec<ContainerPart>,
@@ -95,7 +94,7 @@ impl ContainerPart {
         ContainerPart { name, target, kind: None, compression: None, holds }
     }
 
-    /// The name that tells nvlink what the file is.
+    /// A name with the suffix by which nvlink knows the kind of the file.
     fn extension(&self) -> &'static str {
         match &self.holds {
             PartContent::Bytes(_) => "cubin",
@@ -209,7 +208,7 @@ impl ContainerPart {
             }
             1 => {
                 let sm = rng.pick(&[0, 50, 75, 80, 86, 90, 100, 103, 120, 121, u32::MAX]);
-                // Letters of numbers that have none are read otherwise by both linkers, and nobody
+                // Both linkers read letters after a number that has none in another way, and nobody
                 // writes them.
                 let of = [
                     ("", ImageTarget::sm as fn(u32) -> ImageTarget),
@@ -233,7 +232,7 @@ impl ContainerPart {
         }
     }
 
-    /// Other parts of a container that are no files.
+    /// Changes parts of a container that are no files.
     fn describe(&mut self, rng: &mut Rng) {
         let mut list = |from: &[&str]| -> Vec<String> {
             (0..rng.below(4)).map(|_| rng.pick(from).to_owned()).collect()
@@ -256,7 +255,7 @@ impl ContainerPart {
         }
     }
 
-    /// Puts into each container what it is for: images into fat binaries, fat binaries into
+    /// Puts the right parts into each container: images into fat binaries, fat binaries into
     /// objects.
     fn place(&mut self) {
         match &mut self.holds {
@@ -288,7 +287,7 @@ impl ContainerPart {
         }
     }
 
-    /// The file; what would be too deep or too large is left out.
+    /// The bytes of the file, without parts that are too deep or too large.
     fn bytes(&self, depth: usize) -> Vec<u8> {
         let all = |parts: &[ContainerPart]| -> Vec<Vec<u8>> {
             match depth < MAX_DEPTH {

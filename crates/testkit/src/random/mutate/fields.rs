@@ -1,14 +1,14 @@
-//! Where the formats keep their numbers.
+//! Finds the number fields of the formats.
 //!
 //! In: the bytes of a file of any kind. Out: offsets and sizes of the fields of all tables and
-//! records, those of the files inside included. Guaranteed: any bytes may come in; a field need not
-//! lie in the file.
+//! records, also those of files inside. Guaranteed: any bytes are accepted; a field may lie outside
+//! the file.
 
 use culd_fatbin::{Format, sniff};
 
-/// Of how many table entries the fields are listed: enough for any file of a test.
+/// The most table entries whose fields are listed: enough for any file of a test.
 const MAX_ENTRIES: usize = 4096;
-/// How deep files are looked for in files.
+/// The depth to which files inside files are searched.
 const MAX_DEPTH: usize = 4;
 
 /// A number in a file.
@@ -31,7 +31,7 @@ pub enum NumberForm {
     Decimal,
 }
 
-/// The fields of a file, by its content.
+/// The fields of a file, whose kind follows from its contents.
 pub fn of(bytes: &[u8]) -> Vec<NumberField> {
     let mut found = FieldFinder { bytes, fields: Vec::new() };
     found.file(0, bytes.len(), 0);

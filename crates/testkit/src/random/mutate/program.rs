@@ -1,8 +1,8 @@
 //! Whole links of damaged files.
 //!
-//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files, one of
-//! them damaged, perhaps after it was put into a fat binary, an object or an archive. Guaranteed:
-//! as in [`super`]; `-o out` is on every command line and the paths in it are bare names.
+//! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files. One of
+//! them is damaged, perhaps inside a fat binary, an object or an archive. Guaranteed: as in
+//! [`super`]; every command line has `-o out`, and its paths are bare names.
 
 use super::{damage, damage_file, fields};
 use crate::fixtures::case;
@@ -22,15 +22,15 @@ use std::path::Path;
 /// The name of the output on every command line.
 pub const OUTPUT: &str = "out.cubin";
 
-/// Larger files of a corpus folder are left out: speed is for other tests.
+/// The size limit of files of a corpus folder; other tests are about speed.
 const MAX_FILE: u64 = 256 << 10;
-/// As many files of one folder make a program.
+/// The most files of a folder in a program.
 const MAX_FILES: usize = 6;
 
-/// Text that a compiler reads and culd only looks at.
+/// Text that ptxas compiles; culd only inspects it.
 const PTX: &str = "//\n.version 9.0\n.target sm_75, debug\n.address_size 64\n\n.visible .func f()\n{\n\tret;\n}\n";
 
-/// What is linked before it is damaged.
+/// A program before the damage.
 #[derive(Clone, Debug)]
 pub struct MutationSource {
     /// Name of the case, or the folder.
@@ -58,7 +58,7 @@ pub enum Carrier {
     Lz4,
     /// A fat binary with zstd frames.
     Zstd,
-    /// A fat binary with PTX beside the cubin, or PTX alone.
+    /// A fat binary with PTX and the cubin, or PTX alone.
     Ptx,
     /// A host object, ELF.
     Host,
@@ -79,7 +79,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Those that damage bytes, each with how often it is drawn.
+    /// The carriers that damage bytes, each with its weight.
     pub const ALL: &[(Carrier, u32)] = &[
         (Carrier::Cubin, 26),
         (Carrier::Edited, 18),
@@ -119,12 +119,12 @@ pub struct DamagedProgram {
     pub name: String,
     /// The cubin as it was.
     pub good: Vec<u8>,
-    /// The cubin as whatever carries it got it.
+    /// The cubin that was put into the carrier.
     pub inner: Vec<u8>,
 }
 
 impl Mutant {
-    /// The same link of the cubin before the damage, without what carried it.
+    /// The same link of the undamaged cubin, without a carrier.
     pub fn undamaged(&self) -> Option<Mutant> {
         let damaged = self.damaged.as_ref()?;
         let (stem, _) = damaged.name.rsplit_once('.')?;
@@ -142,7 +142,7 @@ impl Mutant {
 /// The programs of the recorded cases.
 ///
 /// # Errors
-/// When a case makes no sense.
+/// When a case is invalid.
 pub fn recorded() -> Result<Vec<MutationSource>> {
     let program = |case: case::Case| {
         let name = case.name.clone();
@@ -160,7 +160,7 @@ pub fn recorded() -> Result<Vec<MutationSource>> {
     case::all()?.into_iter().map(program).collect()
 }
 
-/// A program for each folder below `folder` that has relocatable cubins, the linked ones left out.
+/// A program for each folder below `folder` that has relocatable cubins; linked ones are left out.
 ///
 /// # Errors
 /// When a folder or file cannot be read.
@@ -205,7 +205,7 @@ fn target_of(bytes: &[u8]) -> Option<String> {
     Some(format!("sm_{}", Cubin::parse(bytes).ok()?.header.sm()))
 }
 
-/// Which program a number is of: the one whose name goes best with it, so that a new program
+/// The program of a number: the one whose name has the best hash with it, so that a new program
 /// changes few numbers.
 fn chosen(programs: &[MutationSource], seed: u64) -> usize {
     let weight = |name: &str| {
@@ -262,8 +262,8 @@ pub fn mutant(programs: &[MutationSource], seed: u64) -> Mutant {
     Mutant { kind, arch: program.arch.clone(), args, files, damaged }
 }
 
-/// One in three programs becomes one for another target with the same form of code: recorded cases
-/// are for some only.
+/// Gives one in three programs another target with the same form of code: recorded cases cover only
+/// some targets.
 fn retargeted(program: &MutationSource, rng: &mut Rng) -> MutationSource {
     let mut program = program.clone();
     let code = Flavour::of_sm(sm_of(&program.arch));
@@ -280,7 +280,7 @@ fn retargeted(program: &MutationSource, rng: &mut Rng) -> MutationSource {
     program
 }
 
-/// The damaged file, the extension of its name, and the cubin in it as it was packed.
+/// The damaged file, the extension of its name, and the cubin that was packed into it.
 fn carry(
     kind: Carrier,
     stem: &str,
@@ -293,7 +293,7 @@ fn carry(
         let edited = edited(&cubin, rng);
         return ("cubin", edited.clone(), edited);
     }
-    // Damage inside a whole container, or to the container.
+    // Damages the contents of a whole container, or the container.
     let inside = kind == Carrier::Cubin || rng.chance(35);
     if inside {
         damage_file(&mut cubin, rng);
@@ -415,7 +415,7 @@ fn archive(stem: &str, member: &[u8], rng: &mut Rng) -> Vec<u8> {
     pack::archive(&members, flavour)
 }
 
-/// What images for `sm_90a` and its like are made for.
+/// The target of an image for an architecture such as `sm_90a`.
 pub fn target(arch: &str) -> ImageTarget {
     let sm = sm_of(arch);
     match arch.as_bytes().last() {
@@ -430,7 +430,7 @@ fn sm_of(arch: &str) -> u32 {
     arch.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse().unwrap_or(0)
 }
 
-/// Options that make other parts of the linker work.
+/// Options that use other parts of the linker.
 fn more_options(rng: &mut Rng) -> Vec<String> {
     const SOME: &[&str] = &[
         "-r",
@@ -459,8 +459,8 @@ fn more_options(rng: &mut Rng) -> Vec<String> {
     (0..count).map(|_| rng.pick(SOME).to_owned()).collect()
 }
 
-/// Damages a command line: words change, go, come twice or in another order. The name of the output
-/// stays, so that nothing is written elsewhere.
+/// Damages a command line: changes, drops, repeats or reorders words. The name of the output stays,
+/// so that nothing is written elsewhere.
 fn damage_words(args: &mut [String], rng: &mut Rng) {
     let end = args.len() - 2;
     const WORDS: &[&str] =

@@ -1,7 +1,7 @@
-//! Files that fuzzing begins with.
+//! The seed files of fuzzing.
 //!
 //! In: the recorded cases. Out: `FOLDER/<target>/<name>` for each target of `tests/src/fuzz.rs`.
-//! Guaranteed: the same files as long as the cases stay the same.
+//! Guaranteed: the same cases give the same files.
 
 use super::program;
 use anyhow::Result;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Damaged links whose files are looked at.
+/// The number of damaged links whose files are considered.
 const MUTANTS: u64 = 1500;
 /// As many files of one target.
 const MAX_FILES: usize = 120;
@@ -23,7 +23,7 @@ const MAX_SIZE: usize = 24 << 10;
 /// Writes the files.
 ///
 /// # Errors
-/// When the cases make no sense or a file cannot be written.
+/// When a case is invalid or a file cannot be written.
 pub fn write(folder: &Path) -> Result<()> {
     let programs = program::recorded()?;
     let mut seeds = Seeds { folder, count: Default::default(), seen: BTreeSet::new() };

@@ -1,8 +1,8 @@
-//! Parts about what newer hardware and the runtime on the device have: half types, clusters, bulk
-//! copies, graphs, kernels that start kernels, arrays of shared memory whose size the launch tells.
+//! Parts of C++ files about newer hardware and the device runtime: half types, clusters, bulk
+//! copies, graphs, kernels that start kernels, arrays of shared memory whose size the launch sets.
 //!
-//! In: nothing. Out: rows, as in [`super::parts`], with what they need of the target and of
-//! headers. Guaranteed: a file with any of them compiles for the targets it names.
+//! In: nothing. Out: rows, as in [`super::parts`], with the targets and headers that they need.
+//! Guaranteed: a file with any of them compiles for the targets it names.
 
 use super::parts::SourcePart;
 use crate::random::generate::model::PtxArch;
@@ -12,7 +12,7 @@ use crate::random::generate::model::PtxArch;
 pub(super) enum FeatureTargets {
     /// Those from this SM number on.
     Sm(u32),
-    /// Only those with an `a` that give registers back and take them.
+    /// Only `a` targets in which warps can change their number of registers.
     Accelerated,
 }
 

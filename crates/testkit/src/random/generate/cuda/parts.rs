@@ -1,13 +1,13 @@
-//! What programs in CUDA C++ are put together of.
+//! The parts of generated programs in CUDA C++.
 //!
-//! In: nothing. Out: texts with places for what is drawn. Guaranteed: `@I` is a number of the
-//! part's own, `@N` a small number of at least 2, `@K` one below 100, `@C` an expression of `x`,
-//! `@U` the number of the file and `@A` attributes of a kernel; in uses, `X` is an argument.
+//! In: nothing. Out: texts with placeholders. Guaranteed: `@I` is a number that only this part has,
+//! `@N` a small number of at least 2, `@K` a number below 100, `@C` an expression of `x`, `@U` the
+//! number of the file, and `@A` attributes of a kernel. In uses, `X` is an argument.
 
 /// A text and the expressions in which others use it.
 pub(super) type SourcePart = (&'static str, &'static [&'static str]);
 
-/// Parts that all files have, as of a header: everything in them may be defined by several files.
+/// Parts that all files have, as if from a header: several files may define everything in them.
 pub(super) const SHARED: &[SourcePart] = &[
     (
         "template <int N> __device__ __noinline__ int rec@I(int x) {
@@ -136,7 +136,7 @@ inline __device__ __noinline__ Pair make(int x) {
     ),
 ];
 
-/// Parts of one file, under names that others use too.
+/// Parts of one file, with names that other files use too.
 pub(super) const OWN: &[SourcePart] = &[
     (
         "namespace { __device__ int hidden@I = @K; __device__ __noinline__ int secret@I(int x) { return @C + hidden@I++; } }",
@@ -168,7 +168,7 @@ __device__ __noinline__ int reads@U_@I(int x) { return both@U_@I + (int)vector@U
     ),
 ];
 
-/// Heads and ends of kernels with an `x` between them.
+/// Heads and ends of kernels; between them `x` is defined.
 pub(super) const KERNELS: &[(&str, &str)] = &[
     ("__global__ void @A kernel@U_@I(int *o, double d, short s) {\n  int x = *o + (int)d * s;\n", "  *o = x;\n}"),
     ("__global__ void @A kernel@U_@I(int *o) {\n  int x = *o;\n", "  *o = x;\n}"),
@@ -180,7 +180,7 @@ __global__ void @A large@U_@I(const __grid_constant__ Large@U_@I p, int *o) {\n 
     ),
 ];
 
-/// A kernel that several files instantiate; its body is that of the first.
+/// A kernel that several files instantiate; all have the body of the first.
 pub(super) const TEMPLATE_KERNEL: &str = "template <class T> __global__ void @A fill(T *o, int n) {
   T part[@K]; part[n] = T(n); o[threadIdx.x] = part[n / 2];
 }
