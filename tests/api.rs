@@ -18,7 +18,7 @@ fn linker(case: &Case) -> Linker<'static> {
     let words: Vec<String> =
         case.arguments().into_iter().filter(|word| !word.ends_with(".cubin")).collect();
     let options = Options::parse(&words);
-    // The tool note of a link with -g tells the output's name: that in `culd_tests::link_options`.
+    // The tool note of a link with -g has the output's name: that in `culd_tests::link_options`.
     let mut options =
         options.unwrap_or_else(|error| panic!("{}: {error}", case.name)).output_name("out.cubin");
     let name = words.iter().position(|word| word == "-uidx").map(|at| words[at + 1].clone());
@@ -106,7 +106,7 @@ fn the_report_has_resources_places_and_what_was_left_out() {
     let report = linked.report();
     let image = &report.images[0];
     let (_, function, kernel) = image.kernels().next().expect("a kernel");
-    // As `culd -v` and the source tell them (README.md, testdata/quickstart/saxpy.ptx).
+    // As `culd -v` prints them and the source has them (README.md, testdata/quickstart/saxpy.ptx).
     assert_eq!(function.name, "saxpy");
     assert_eq!((function.registers.total, function.barriers.total), (Some(24), Some(1)));
     assert_eq!((kernel.shared, &kernel.constants[..]), (2048, &[(0, 544)][..]));
@@ -246,14 +246,14 @@ fn what_is_behind_bytes_that_are_not_taken_is_not_made() {
         let (all, none) = write(u64::MAX);
         assert!(all > 20 && none.is_none(), "{all} chunks");
         let (taken, error) = write(0);
-        // Others may have begun already; the first in file order is told.
+        // Others may have begun already; the first in file order is reported.
         assert!(taken <= threads && error.as_deref() == Some("at 0"), "{taken} {error:?}");
         let (taken, error) = write(5 << 20);
         assert!(taken < all && error.is_some(), "{taken} {error:?}");
     }
 }
 
-/// A ptxas that tells where it runs and takes a minute.
+/// A ptxas that writes where it runs and takes a minute.
 #[cfg(unix)]
 #[test]
 fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {

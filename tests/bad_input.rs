@@ -1,9 +1,8 @@
-//! Malformed inputs: each is told in one line that names the file and the place, and nothing is
+//! Malformed inputs: each is reported in one line that names the file and the place, and nothing is
 //! written.
 //!
-//! In: recorded inputs with one field overwritten. Out: no report, or the damage that is not told
-//! as it should be. Guaranteed: without the damage the same files link, so that it is the damage
-//! that is told.
+//! In: recorded inputs with one field overwritten. Out: no report, or the damage without the right
+//! message. Guaranteed: without the damage the same files link, so the message is about the damage.
 
 use culd_link::Severity;
 use culd_testkit::fixtures::case;

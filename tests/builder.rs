@@ -16,8 +16,8 @@ use culd_tests::{case_options, link as link_case};
 
 const EXIT: [u64; 2] = [0x0000_0000_0000_794d, 0x000f_ea00_0380_0000];
 
-/// A function that ends, with Mercury code where an architecture needs it: one instruction that
-/// machine code tells.
+/// A function that ends, with Mercury code where an architecture needs it: one instruction that is
+/// only in the machine code.
 fn code_of(arch: &Arch) -> Code {
     match arch.flavour {
         Flavour::Classic => exit(),

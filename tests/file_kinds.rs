@@ -157,7 +157,7 @@ fn every_kind(
     }
 }
 
-/// What is no file is told alike everywhere.
+/// A path that is no file has the same message everywhere.
 fn no_file(kind: FileKind) -> Option<ExpectedLink> {
     match kind {
         FileKind::Nothing | FileKind::Dangling => {

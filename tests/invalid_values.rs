@@ -170,7 +170,8 @@ fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
     }
 }
 
-/// Whether a load needs the cache is told of functions, not of a file (sm_80 to sm_100, `-r` too).
+/// The request for a load through the cache is an attribute of functions, not of files (sm_80 to
+/// sm_100, `-r` too).
 #[test]
 fn a_request_for_the_cache_in_the_list_of_a_file_is_ignored() {
     const MAX_STACK_SIZE: u64 = 0x23;

@@ -306,7 +306,7 @@ fn other_code_is_linked_with_it() {
     let image = fs::read(world.path("out")).unwrap();
     let cubin = culd_cubin::Cubin::parse(&image).unwrap();
     assert!(cubin.section_by_name(b".text.smooth").is_some());
-    // The compiler is told what has to stay.
+    // The compiler gets the names that have to stay.
     let roots = fs::read_to_string(world.path("roots")).unwrap();
     assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
     let words = world.words();

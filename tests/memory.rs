@@ -1,8 +1,8 @@
 //! Memory of links whose inputs are a hundred thousand of one thing, as small as a file can say it.
 //!
 //! In: files made here. Out: no report, or a link that took more memory than docs/RELIABILITY.md
-//! promises. Guaranteed: each link ends as it should; what counts is the most resident memory of
-//! the process, as the kernel tells it.
+//! promises. Guaranteed: each link ends as it should; memory is the most resident memory of the
+//! process, from the kernel.
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::host::HostReference;

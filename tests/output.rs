@@ -2,7 +2,7 @@
 //! there is untouched.
 //!
 //! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed:
-//! the same link succeeds elsewhere, so that it is the place that is told.
+//! the same link succeeds elsewhere, so the message is about the place.
 
 use culd_testkit::reference::oracle::process::{self, Status};
 use culd_tests::world::{self, names, set_mode};
@@ -158,7 +158,7 @@ fn phases_and_counts_are_printed_when_asked_for() {
         assert!(stderr.lines().any(|line| line.ends_with(&format!("  ms {phase}"))), "{stderr}");
         assert_eq!(trace.matches(&format!("{{\"name\":\"{phase}\"")).count(), 1, "{trace}");
     }
-    // The output does not tell that somebody asked.
+    // The output is the same without these options.
     let asked = fs::read(world.path().join("out")).expect("an output");
     let (status, stderr) = run(&mut link(world.path(), "out"));
     assert_eq!((status, stderr.as_str()), (0, ""));

@@ -19,7 +19,7 @@ fn linked(arguments: &[&str], inputs: &ObjectInputs) -> Vec<u8> {
     outcome.image.unwrap_or_else(|| panic!("{lines:?}"))
 }
 
-/// Names and bytes of all sections but the tool note, which tells the options.
+/// Names and bytes of all sections but the tool note, which has the options.
 fn contents(image: &[u8]) -> Vec<(String, Vec<u8>)> {
     let cubin = Cubin::parse(image).expect("a cubin");
     let own = |name: &[u8]| name == b".note.nv.tkinfo";

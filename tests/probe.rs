@@ -165,7 +165,7 @@ fn everything_is_recorded() {
     }
 }
 
-/// Each entry of the list of differences says where it is told of.
+/// Each entry of the list of differences names its key in docs/DIFFERENCES.md.
 #[test]
 fn differences_are_documented() -> Result<()> {
     let list = fs::read_to_string(root().join("testdata/probe/differences.toml"))?;

@@ -108,8 +108,8 @@ fn an_input_that_becomes_shorter_is_reported() {
     }
 }
 
-/// Several threads read what is gone, and the first cannot tell it yet: nobody reads from a pipe
-/// that is full.
+/// Several threads read bytes that are gone, and the first cannot report it yet: its pipe is full
+/// and nobody reads from it.
 #[test]
 fn inputs_that_become_shorter_for_several_threads_are_reported_once() {
     const FILES: usize = 64;

@@ -297,7 +297,7 @@ fn kernels_that_all_reach_the_same_cycle() {
     world.add("a.cubin", &object.bytes());
     let (status, said) = world.link(&["-v", "a.cubin"], 4096);
     assert_eq!(status, 0);
-    // Notes about one cycle are told once.
+    // Notes about one cycle are printed once.
     assert!(said.len() < 30 << 20, "{} bytes of messages", said.len());
 }
 

@@ -236,11 +236,11 @@ fn a_packed_link_is_made_again_elsewhere() {
     };
     let folder = fresh();
     packed(folder.path(), &["-arch=sm_90", "saxpy.cubin", "smooth.cubin"]);
-    // The tool note of -g tells names of files; options with blanks and quotes.
+    // The tool note of -g has names of files; options with blanks and quotes.
     let folder = fresh();
     let words = ["-arch=sm_90", "-g", "saxpy.cubin", "smooth.cubin", "-Xptxas=\"-v,-O3\"", "-w"];
     packed(folder.path(), &words);
-    // A library by its folder, which the note tells, absolute and not; an input in another folder.
+    // A library by its folder, which the note names, absolute and not; an input in another folder.
     let folder = fresh();
     let place = folder.path();
     fs::create_dir_all(place.join("lib dir/deep")).expect("a folder");

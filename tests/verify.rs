@@ -1,5 +1,5 @@
 //! `--verify`: the outputs of both linkers are sound by an independent reader, and damage to one is
-//! told.
+//! reported.
 //!
 //! In: the recorded cases. Out: no report, or what is wrong. Guaranteed: each invariant has a
 //! damage that breaks it.
@@ -36,7 +36,7 @@ fn the_outputs_of_both_linkers_are_sound() {
     assert!(checked > 100, "only {checked} outputs");
 }
 
-/// What is damaged, how, and what is told.
+/// What is damaged, how, and the message.
 type ImageDamage = (&'static str, fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]

@@ -87,7 +87,7 @@ pub fn ended(child: Child, limit: Duration) -> Output {
 /// What runs in the background of a shell ignores SIGINT, what nohup(1) has started SIGHUP.
 ///
 /// # Panics
-/// Where Linux does not tell.
+/// If Linux does not report it.
 #[must_use]
 pub fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a file of Linux");

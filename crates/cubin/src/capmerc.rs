@@ -30,8 +30,8 @@
 //!
 //! Relocations of Mercury code count in another space, in which a full record ends where its
 //! instruction's 16 bytes end: the low four bits of `r_offset` are the offset in the record's last
-//! 16 bytes. Which instruction a relocation belongs to is told by its twin, the relocation of the
-//! machine code.
+//! 16 bytes. The instruction of a relocation follows from its twin, the relocation of the machine
+//! code.
 
 use std::collections::HashMap;
 use std::ops::Range;

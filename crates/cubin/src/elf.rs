@@ -114,7 +114,7 @@ pub mod shf {
     /// The number of barriers of machine code of CUDA 12.
     pub const BARRIERS: u64 = 0x7f << 20;
 
-    /// How many barriers the flags of machine code of CUDA 12 tell.
+    /// The number of barriers in the flags of machine code of CUDA 12.
     pub fn barriers_of(flags: u64) -> u32 {
         ((flags & BARRIERS) >> BARRIERS.trailing_zeros()) as u32
     }

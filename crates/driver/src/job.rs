@@ -34,7 +34,7 @@ pub struct LinkedImage {
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
     pub parts: Vec<LinkedInput>,
-    /// The inputs as a report tells them, and the place among them of each object of the account.
+    /// The inputs as a report lists them, and the place among them of each object of the account.
     pub inputs: Vec<culd_report::ReportInput>,
     /// See [`LinkedImage::inputs`].
     pub objects: Vec<usize>,

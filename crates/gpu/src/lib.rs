@@ -3,7 +3,7 @@
 //! In: a folder with linked images and a [`plan::GpuPlan`], which says how to launch their kernels
 //! and what memory has to hold afterwards; a CUDA driver, found at run time. Out: a line for each
 //! program and linker. Guaranteed: nothing but the driver is needed on the machine, no toolkit and
-//! no Rust; where there is no GPU that is told, and nothing counts as passed.
+//! no Rust; the absence of a GPU is reported, and then nothing counts as passed.
 
 pub mod check;
 pub mod driver;

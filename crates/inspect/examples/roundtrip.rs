@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use culd_inspect::text::{self, DumpOptions};
 use culd_inspect::view::View;
 
-/// Lines whose presence tells that a file has something the rules do not know.
+/// Lines that show that a file has something the rules do not know.
 const UNUSUAL: [&str; 8] = [
     " raw",
     " offset=",

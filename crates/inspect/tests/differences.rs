@@ -1,4 +1,4 @@
-//! culd-diff tells small changes of a file in one line each.
+//! culd-diff reports each small change of a file in one line.
 
 use culd_inspect::diff::{self, DiffOptions, DiffReport};
 use culd_inspect::text;

@@ -129,7 +129,7 @@ unsafe fn put<T>(place: *mut T, value: T) -> ResultCode {
 /// Copies `bytes`, if there are some, to where `place` points.
 ///
 /// # Safety
-/// `place` is null or has room for as many bytes as the function for sizes told.
+/// `place` is null or has room for as many bytes as the function for sizes returned.
 unsafe fn copy(place: *mut c_char, bytes: Result<&[u8], ResultCode>) -> ResultCode {
     match bytes {
         _ if place.is_null() => ResultCode::NullInput,

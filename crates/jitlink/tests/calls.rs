@@ -68,7 +68,7 @@ fn get(
     }
     // An empty log has a NUL all the same.
     let mut buffer = vec![0xaau8; size.max(1) + 1];
-    // SAFETY: room for as many bytes as were told, and one.
+    // SAFETY: the buffer has room for the size that the library returned, and one byte more.
     let code = unsafe { copy(handle, buffer.as_mut_ptr().cast()) };
     assert_eq!(buffer.pop(), Some(0xaa), "more was written than the size");
     buffer.truncate(size);

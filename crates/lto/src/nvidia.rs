@@ -155,7 +155,7 @@ impl NvJitLink {
         let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         let mut link = HandleGuard { compiler: self, handle: null_mut() };
         let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
-        // SAFETY: as many words as are told, which live until the end.
+        // SAFETY: the count is that of the words, which live until the end.
         let code = unsafe { (self.functions.create)(&mut link.handle, count, pointers.as_ptr()) };
         link.check(code)?;
         Ok(link)
@@ -202,8 +202,8 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
     let pointers: Vec<*const c_char> = options.iter().map(|word| word.as_ptr()).collect();
     let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
     let mut program = NvvmProgram { functions: &functions, program: null_mut() };
-    // SAFETY: the program can be written; the text is as long as is told, the words are as many,
-    // and all of them live until the end.
+    // SAFETY: the program can be written; the lengths are those of the text and of the words, which
+    // live until the end.
     let code = unsafe {
         match (functions.create)(&mut program.program) {
             0 => {
@@ -286,8 +286,8 @@ impl NvJitLinkFunctions {
     fn are_of_culd(&self) -> bool {
         let mut handle = null_mut();
         let words = [c"-arch=sm_90".as_ptr(), OURS.as_ptr()];
-        // SAFETY: as many words as are told, which live until the end; the handle is the library's
-        // own, or null.
+        // SAFETY: the count is that of the words, which live until the end; the handle is the
+        // library's own, or null.
         unsafe {
             let code = (self.create)(&mut handle, words.len() as u32, words.as_ptr());
             (self.destroy)(&mut handle);
@@ -340,7 +340,7 @@ impl HandleGuard<'_> {
     fn add(&self, kind: CompileInputKind, bytes: &[u8], name: &CStr) -> Result<(), LtoError> {
         let (data, size) = (bytes.as_ptr().cast(), bytes.len());
         let add = self.compiler.functions.add_data;
-        // SAFETY: as many bytes as are told; the caller's name lives longer than the link.
+        // SAFETY: the length is that of the bytes; the caller's name lives longer than the link.
         let code = unsafe { add(self.handle, kind as c_int, data, size, name.as_ptr()) };
         self.check(code)
     }
@@ -399,7 +399,8 @@ fn copied(
         code => return Err(code),
     }
     let mut bytes = vec![0u8; size.saturating_add(1)];
-    // SAFETY: room for as many bytes as were told, and one for the NUL of an empty log.
+    // SAFETY: the buffer has the size that the library returned, and one byte for the NUL of an
+    // empty log.
     match unsafe { copy(handle, bytes.as_mut_ptr().cast()) } {
         0 => {}
         code => return Err(code),

@@ -2,9 +2,9 @@
 //! object, through both linkers.
 //!
 //! In: the table below, and what ptxas and nvcc say of their options. Out: a table of options and,
-//! for each program that the linkers treat differently, a line. Guaranteed: an option that is in
-//! the help of a compiler and in no list here is told; exit code 1 for it, and when there is a
-//! difference.
+//! for each program that the linkers treat differently, a line. Guaranteed: an option in a
+//! compiler's help that no list here has is reported. The exit code is 1 for such an option, and
+//! for a difference.
 
 use super::Suite;
 use super::setup::{Common, Setup};

@@ -377,7 +377,7 @@ impl<'c> Generator<'c> {
         pack::fatbin(&images)
     }
 
-    /// What host code refers to; `None`: it does not tell.
+    /// The names that host code refers to; `None` if it has no list.
     fn references(&mut self) -> Option<Vec<String>> {
         let count = self.rng.below(3);
         self.rng

@@ -38,7 +38,7 @@ struct Wheel {
     wheel: &'static str,
     /// Where its libraries are.
     folder: &'static str,
-    /// The release that compiled it, as its notes tell.
+    /// The release that compiled it, from its notes.
     release: &'static str,
     /// True if it has files of earlier releases too. nvlink writes their Mercury code again, and
     /// the frames with it, which culd keeps (docs/DIFFERENCES.md, kept-code): such links for sm_100
@@ -174,7 +174,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 impl Wheel {
-    /// nvlink of the release that compiled the wheel, and culd told so.
+    /// nvlink of the release that compiled the wheel, and culd with the dialect of that release.
     fn tools(&self, setup: &Setup) -> Result<Tools> {
         let tools = setup.tools_with(workspace::oracle_of(self.release.parse()?)?)?;
         Ok(Tools { limit: LIMIT, ..tools })

@@ -143,7 +143,7 @@ impl Tally {
     }
 }
 
-/// Checks that are told one by one.
+/// Checks that are reported one by one.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Checks {
     passed: usize,

@@ -1,9 +1,9 @@
 //! The bill of materials of what is shipped, CycloneDX 1.6 in JSON (<https://cyclonedx.org>).
 //!
-//! In: what cargo tells of the crates that the programs and the library are made of, and Cargo.lock
-//! for their checksums. Out: the text of `culd.cdx.json`. Guaranteed: every crate that is compiled
-//! is in it once, with name, version, licence and package URL; sorted, without a time or a path, so
-//! that the same tree gives the same text.
+//! In: cargo's list of the crates in the programs and the library, and Cargo.lock for their
+//! checksums. Out: the text of `culd.cdx.json`. Guaranteed: every crate that is compiled is in it
+//! once, with name, version, licence and package URL; sorted, without a time or a path, so that the
+//! same tree gives the same text.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

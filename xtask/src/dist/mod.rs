@@ -1,9 +1,9 @@
 //! `xtask dist`: everything a user installs, in one folder.
 //!
 //! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed:
-//! built from this tree just now; the linker is a static program; the shared library has the names
-//! that NVIDIA's has, as readelf tells them; no path of this machine but the prefix, in the
-//! programs neither ([`paths`]); all that is compiled in is listed ([`bill`]).
+//! built from this tree just now; the linker is a static program; the shared library exports
+//! NVIDIA's names, according to readelf; no path of this machine but the prefix, in the programs
+//! neither ([`paths`]); all that is compiled in is listed ([`bill`]).
 
 mod bill;
 mod paths;

@@ -90,7 +90,7 @@ impl ProbeReport {
         self.answers.get(batch)
     }
 
-    /// Entries that cover no cell; only a whole run can tell.
+    /// Entries that cover no cell; only a whole run finds them.
     fn unused<'l>(
         &self,
         known: &'l KnownDifferences,

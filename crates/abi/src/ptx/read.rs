@@ -10,7 +10,7 @@ use super::{
 use crate::space::StateSpace;
 use crate::types::AddressSize;
 
-/// More than this is not told.
+/// The most statements that are listed as not understood.
 const MOST_UNREAD: usize = 20;
 
 /// Reads a module.
@@ -27,7 +27,7 @@ struct PtxReader<'t> {
     module: Module,
 }
 
-/// It is no declaration; what stands there is told.
+/// The text is no declaration; it is quoted.
 struct NotADeclaration;
 
 impl<'t> PtxReader<'t> {

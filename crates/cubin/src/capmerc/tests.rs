@@ -99,7 +99,7 @@ fn loads_from_slots_of_textures() {
     let behind = edited(28, 0x14);
     let found = vec![ImageLoad { code: 16, offset: 0 }, ImageLoad { code: 48, offset: 0x14 }];
     assert_eq!(loads(&[None, Some(&slot), Some(&parameter), Some(&behind)]), Ok(found));
-    // Without a register a relocation of machine code tells all.
+    // Without a register, a relocation of machine code says everything.
     assert_eq!(loads(&[Some(&edited(2, 0x0e)), Some(&edited(2, 0x08))]), Ok(vec![]));
     // Others were never seen: another form, an offset of more than 16 bits, one of a group.
     let group: Vec<u8> = [&[0x51, 4][..], &slot].concat();

@@ -185,7 +185,7 @@ impl PtxCompiler {
         self.result(output, &mut place, path, lines)
     }
 
-    /// What it is told, whatever the text.
+    /// Its arguments for any text.
     fn words(&self) -> impl Iterator<Item = &OsStr> {
         let object = (!self.whole_program).then_some(OsStr::new("-c"));
         self.arguments.iter().map(OsString::as_os_str).chain(object)

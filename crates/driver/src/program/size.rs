@@ -2,7 +2,7 @@
 //!
 //! In: files: executables, shared libraries, objects, archives, fat binaries, cubins, programs for
 //! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; of all images only
-//! as many are unpacked at once as there are threads; what is damaged is told and passed over.
+//! as many are unpacked at once as there are threads; damaged parts are reported and skipped.
 
 use std::ffi::OsString;
 use std::path::Path;

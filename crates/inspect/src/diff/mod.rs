@@ -1,6 +1,6 @@
 //! The difference of two cubins, keyed by names.
 //!
-//! In: two parsed files. Out: [`DiffReport`]: lines in groups, the most telling group first.
+//! In: two parsed files. Out: [`DiffReport`]: lines in groups, the most important group first.
 //! Guaranteed: no line exactly when the files are the same bytes, the record of the linker itself
 //! in `.note.nv.tkinfo` aside (see [`DiffOptions::tool`]).
 //!

@@ -193,7 +193,7 @@ impl<'d> SymbolLayout<'d> {
         out
     }
 
-    /// The parts of the file that other lines tell, as (start, end).
+    /// The parts of the file that other lines describe, as (start, end).
     fn covered(&self, view: &View<'_>) -> Vec<(u64, u64)> {
         let header = &view.tables.header;
         let table = |at: u64, size: usize, count: usize| (at, at + (size * count) as u64);

@@ -18,7 +18,7 @@ use crate::view::View;
 pub struct DumpOptions {
     /// Only the section of this name (a word as in the text), without header and segments.
     pub only: Option<String>,
-    /// Leave out string tables and bytes; tell sizes instead.
+    /// Print sizes in place of string tables and bytes.
     pub summary: bool,
 }
 

@@ -163,7 +163,7 @@ pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, Ent
     entries.collect()
 }
 
-/// The barriers of an entry, which an attribute or the flags of its code tell.
+/// The barriers of an entry, from an attribute or the flags of its code.
 fn barriers(program: &LinkedProgram<'_, '_>, entry: NodeId) -> u32 {
     if program.merged.fixed.notes.is_some() {
         return program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0);

@@ -85,7 +85,7 @@ pub enum Note {
     Smaller { count: usize, size: u64 },
 }
 
-/// A line of the source, if the debug information tells it.
+/// A line of the source, if the debug information has it.
 fn line(source_line: &Option<String>) -> String {
     source_line.as_ref().map(|line| format!(", {line}")).unwrap_or_default()
 }

@@ -160,7 +160,7 @@ dialects! {
     /// Files for sm_90a and older have no notes: release and target are in their header.
     all_in_header: bool = before(130);
 
-    /// `-v` tells the barriers of entries.
+    /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
     /// How unified functions and variables are linked is known.
     knows_unified: bool = since(130);

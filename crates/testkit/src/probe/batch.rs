@@ -184,7 +184,7 @@ impl fmt::Display for Batch {
 impl BatchAnswer {
     /// The message of a link that failed: the line that ends it, without the linker's name. Names
     /// of types and hexadecimal numbers are left out, so that records which are refused alike can
-    /// be told as one.
+    /// be reported as one.
     pub fn message(text: &str) -> String {
         let has = |word: &'static str| move |line: &&str| line.contains(word);
         let lines = || text.lines().filter(|line| !line.starts_with(' '));

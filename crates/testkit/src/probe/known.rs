@@ -1,8 +1,8 @@
 //! Differences that are meant.
 //!
 //! In: `testdata/probe/differences.toml`. Out: whether an unequal cell is on it. Guaranteed: every
-//! entry has a reason and a key of docs/DIFFERENCES.md; what it covers is counted, so that one that
-//! covers nothing can be told.
+//! entry has a reason and a key of docs/DIFFERENCES.md; the cells that it covers are counted, so
+//! that an entry that covers none is found.
 
 use super::batch::Batch;
 use super::kinds;
@@ -21,7 +21,7 @@ pub struct KnownDifferences {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownDifference {
-    /// Where docs/DIFFERENCES.md tells of it.
+    /// Its key in docs/DIFFERENCES.md.
     pub key: String,
     /// Why nvlink is not followed.
     pub reason: String,

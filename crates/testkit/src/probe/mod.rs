@@ -2,8 +2,8 @@
 //! place.
 //!
 //! In: a linker. Out: what it does with each record. Guaranteed: objects are made of our own text,
-//! without any tool; a cell (one record) is told from its neighbours although hundreds of them
-//! share a link.
+//! without any tool; the result of a cell (one record) is its own, although hundreds of cells share
+//! a link.
 //!
 //! [`series`] says which cells there are: a [`batch::Batch`] has those that differ in their type
 //! only. [`object`] puts their records into an object, [`fate`] finds in the output what became of

@@ -137,7 +137,7 @@ fn records_that_end_the_link_are_found() -> Result<()> {
     linker.links.set(0);
     batch.fates(&linker, &mut guesses)?;
     assert_eq!(linker.links.get(), 3);
-    // Another linker is told apart from it.
+    // Another linker is distinguished from it.
     let unequal = judge::unequal(&batch, &fates, &Picky::at(&[3, 18]), &mut EndingTypes::new())?;
     assert_eq!(unequal.iter().map(|cell| cell.kind).collect::<Vec<_>>(), [17, 18]);
     Ok(())

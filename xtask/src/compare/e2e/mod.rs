@@ -76,7 +76,7 @@ impl BuildToolkit {
 }
 
 impl BuildBench {
-    /// Counts and tells what came of one comparison.
+    /// Counts and reports the result of one comparison.
     fn check(&self, name: &str, result: Result<()>) {
         let problem = result.err().map(|error| format!("{error:#}"));
         lock(&self.report).add(name, problem.as_deref());

@@ -323,7 +323,7 @@ fn groups(text: &str) -> CallTranscript {
     groups
 }
 
-/// A line without times, and without the size of a log that tells some.
+/// A line without times, and without the size of a log that has times.
 fn timeless(line: &str) -> String {
     let starts = [
         "nvJitLink time",
@@ -361,7 +361,7 @@ fn first_difference(expected: &str, actual: &str) -> Option<String> {
 }
 
 /// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), all tool notes
-/// aside: those of PTX that was compiled on the way tell another compiler.
+/// aside: those of PTX that was compiled on the way name another compiler.
 fn compare_images(
     dir: &Path,
     arch: &str,

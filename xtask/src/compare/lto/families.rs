@@ -74,7 +74,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("calls.o ys.o -lcudadevrt", &[Order]),
             ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[Variables]),
             ("-v parts.o more.o needss.o -lcudadevrt", &[Variables]),
-            // LTO-IR whose names nothing tells.
+            // LTO-IR without a list of its names.
             ("al.o bl.o cs.o -lcudadevrt", &[]),
             ("partsl.o morel.o needss.o -lcudadevrt", &[Names]),
             // nvlink loses bare LTO-IR.

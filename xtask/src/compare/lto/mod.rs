@@ -59,7 +59,7 @@ struct LtoBench {
     /// Of the sources.
     folder: PathBuf,
     keep: PathBuf,
-    /// Registers and bytes are told.
+    /// Registers and bytes are reported.
     code: bool,
     /// By kind: equal, and by what is listed.
     counts: BTreeMap<String, LtoCounts>,

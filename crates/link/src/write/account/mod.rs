@@ -134,7 +134,7 @@ pub struct LaunchBounds {
 /// The prototype of an indirect call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountPrototype {
-    /// As the files tell it.
+    /// As in the files.
     pub text: String,
     /// Functions with this prototype whose address is taken.
     pub functions: Vec<usize>,

@@ -1,8 +1,7 @@
 //! The cubins that the files of a link carry.
 //!
 //! In: the arguments of a link and its folder. Out: what it may link, for the comparison to know.
-//! Guaranteed: files that cannot be read or are damaged carry nothing; that is the linkers' to
-//! tell.
+//! Guaranteed: files that cannot be read or are damaged carry nothing; the linkers report them.
 
 use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container::{ImageKind, containers};

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct CodeSize {
     /// Bytes.
     pub bytes: u64,
-    /// Registers; 0 where they are not told.
+    /// Registers; 0 if unknown.
     pub registers: u32,
     /// A kernel.
     pub entry: bool,

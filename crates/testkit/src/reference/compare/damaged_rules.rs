@@ -1,8 +1,8 @@
 //! Why two linkers treat damaged files differently.
 //!
 //! In: what both did. Out: the key of the entry of docs/DIFFERENCES.md that says so. Guaranteed: a
-//! rule looks for words or facts that only its entry explains; what fits none is told as
-//! unexplained.
+//! rule looks for words or facts that only its entry explains; a difference that fits none is
+//! reported as unexplained.
 
 use super::damaged::{DamageClass, DamagedLink};
 use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
@@ -119,7 +119,7 @@ fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
     ];
     let anew = |name: &[u8]| ANEW.iter().any(|start| name.starts_with(start));
     let (theirs, ours) = (sections(expected), sections(actual));
-    // Symbols tell how long the code is.
+    // Symbols say how long the code is.
     let equal = |(name, a): &(Vec<u8>, Range<usize>), b: &Range<usize>| match name.as_slice() {
         b".symtab" => a.len() == b.len(),
         name => anew(name) || masked(expected, a, name) == masked(actual, b, name),

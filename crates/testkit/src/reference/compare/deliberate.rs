@@ -20,7 +20,7 @@ enum NvlinkEnd {
     Accepts,
     /// It was killed, did not end, or found a fault in itself.
     Fails,
-    /// It told an error.
+    /// It reported an error.
     Refuses,
 }
 
@@ -242,7 +242,7 @@ mod tests {
         let refused = "culd fatal   : Input file 'a': R: its type describes a function, but its symbol is a variable";
         let refused = run(Status::Exit(1), refused);
         assert_eq!(key(&theirs, &refused, &crash), Some("bad-relocation"));
-        // Where nvlink tells an error of its own, culd has to tell the same.
+        // Where nvlink reports an error of its own, culd has to report the same.
         assert_eq!(key(&run(Status::Exit(1), "nvlink error"), &refused, &different), None);
     }
 }

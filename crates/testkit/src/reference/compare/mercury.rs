@@ -42,7 +42,7 @@ use finalizer::ShortenedCode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The bits of an instruction that tell the hardware when it may start.
+/// The bits of an instruction that say when the hardware may start it.
 const CONTROL: Range<u32> = 105..122;
 
 /// True for cubins whose code nvlink may have written again.
@@ -231,10 +231,10 @@ fn has_slots(view: &View<'_>) -> bool {
     view.cubin.sections.iter().any(|section| section.sh_type == sht::CUDA_UFT)
 }
 
-/// Compares the text forms but for what counts the code of `rewritten`, or is told of `others`, and
-/// the words that nvlink forgets beside slots; whether there are any. The text form holds every
-/// byte but offsets that follow from the sizes of what is in front, so it can be compared where
-/// sizes differ.
+/// Compares the text forms, except for counts of the code of `rewritten`, debug data of `others`,
+/// and the words that nvlink forgets beside slots. True if there are such words. The text form
+/// holds every byte but offsets that follow from the sizes of what is in front, so it can be
+/// compared where sizes differ.
 fn elsewhere(
     theirs: &[u8],
     ours: &[u8],
@@ -268,10 +268,10 @@ fn elsewhere(
     counts::difference(&expected, &actual).map_or(Ok(stray), Err)
 }
 
-/// The text form in which segments tell sections that are there, and not how large the gap in front
-/// of an aligned section is, which is as large as the code before it leaves it: a segment that
-/// starts where memory without bytes lies tells the section with bytes there, one that ends in
-/// front of such memory the last section of it.
+/// The text form in which segments name existing sections, without the gap in front of an aligned
+/// section, whose size depends on the code before it. A segment that starts at memory without bytes
+/// names the section with bytes there; one that ends in front of such memory names the last section
+/// of it.
 fn without_gaps(view: &View<'_>, text: &str) -> String {
     let sections = || view.tables.sections.iter().zip(&view.sections).skip(1);
     let mut segments = view.tables.segments.iter();

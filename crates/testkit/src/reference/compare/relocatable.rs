@@ -102,7 +102,7 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     if mercury::applies(expected)
         && copies::debug_lines(&without, &others) == copies::debug_lines(&resolved, &others)
     {
-        // What is told of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
+        // Debug data of copies that others replaced (docs/DIFFERENCES.md, debug-of-replaced).
         allowed
             .extend(OF_DEBUG.iter().filter(|_| !others.is_empty()).map(|&start| start.to_owned()));
     }

@@ -1,9 +1,9 @@
 //! What the library reports of a program, and what NVIDIA's tools say of it.
 //!
 //! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared
-//! memory of each kernel are those that `nvlink -v` tells; shared memory, constant banks, textures,
-//! surfaces and samplers those that cuobjdump reads from the program; sections, in order and with
-//! their sizes, those that readelf lists.
+//! memory of each kernel are those that `nvlink -v` prints; shared memory, constant banks,
+//! textures, surfaces and samplers those that cuobjdump reads from the program; sections, in order
+//! and with their sizes, those that readelf lists.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         let classic = image.get(49).is_some_and(|&sm| sm < 100);
         let names: &[&str] = match classic {
             true => &["registers", "barriers", "stack", "shared", "constant0"],
-            // Shared memory is told without the part of the system.
+            // Shared memory is printed without the part of the system.
             false => &["registers", "barriers", "stack"],
         };
         if let Some(what) = first_unequal("nvlink -v", &printed, &ours, names) {

@@ -43,7 +43,7 @@ pub struct Tools {
     pub compilers: Vec<Oracle>,
     /// The linker under test.
     pub candidate: PathBuf,
-    /// What it is always told.
+    /// The `--dialect` option that it always gets, if any.
     pub dialect_option: Vec<String>,
     /// How long a link may take.
     pub limit: Duration,
@@ -377,7 +377,7 @@ pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     compare_links_of(tools, arguments, arguments, dir)
 }
 
-/// The same for objects that a linker made of the files that `compiled` names: those tell how code
+/// The same for objects that a linker made of the files that `compiled` names: those say how code
 /// was compiled.
 pub(super) fn compare_links_of(
     tools: &Tools,
@@ -420,7 +420,7 @@ impl LinkPair {
         Ok(Self { expected, expected_out, actual, actual_out })
     }
 
-    /// nvlink failed as told; what culd did.
+    /// nvlink failed as described; what culd did.
     fn no_verdict(&self, how: &str) -> Verdict {
         let messages = self.actual.stderr_text();
         let line = messages.lines().find(|line| line.contains("fatal") || line.contains("error"));
@@ -488,8 +488,8 @@ impl LinkPair {
     }
 }
 
-/// Makes what `actual` says comparable with a library in nvlink's place: that tells errors of
-/// merging without the line which ends the link, and has no exit status of its own.
+/// Makes the lines of `actual` comparable with those of a library in nvlink's place. The library
+/// reports errors of merging without the line that ends the link, and has no exit status.
 fn as_library(expected: &Run, actual: &mut Run) {
     let failed = |run: &Run| matches!(run.status, Status::Exit(code) if code != 0);
     if !failed(actual) || !failed(expected) || expected.status == CANNOT {
@@ -501,7 +501,7 @@ fn as_library(expected: &Run, actual: &mut Run) {
     actual.stderr = lines.flat_map(|line| [line, "\n"]).collect::<String>().into_bytes();
 }
 
-/// What nvlink said, with 0 barriers where culd tells 0: later releases tell any number for a
+/// nvlink's lines, with 0 barriers where culd prints 0: later releases print any number for a
 /// kernel that has none (docs/DIFFERENCES.md, verbose-barriers).
 pub fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());

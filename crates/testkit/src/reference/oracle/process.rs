@@ -96,7 +96,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> Pipe {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // An unreadable pipe is an empty one: the status tells what happened.
+            // An unreadable pipe counts as empty: the status says what happened.
             let _ = pipe.read_to_end(&mut bytes);
         }
         let _ = ended.send(());

@@ -14,7 +14,7 @@ pub struct Release {
     pub package: &'static str,
     /// Programs that are needed of it.
     pub tools: &'static [&'static str],
-    /// The version of PTX that it knows, if sources have to be told.
+    /// The version of PTX that it knows, if sources have to name one.
     ptx: Option<&'static str>,
 }
 

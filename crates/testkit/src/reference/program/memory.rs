@@ -53,8 +53,8 @@ impl<'a> ProgramMemory<'a> {
         self.entries.iter().filter(move |entry| entry.reached.contains(&function))
     }
 
-    /// What the code of `function` means by `value`, where its object names a symbol. Of shared
-    /// variables that is told at the end.
+    /// The meaning of `value` in the code of `function`, where its object names a symbol. Shared
+    /// variables are resolved at the end.
     pub(super) fn resolve(
         &mut self,
         function: u32,

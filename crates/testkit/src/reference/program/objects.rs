@@ -97,7 +97,7 @@ impl<'d> Objects<'d> {
     }
 
     /// What is patched in a function's code: the places of its relocation records, and those that
-    /// only Mercury's code tells (case textures/in-registers).
+    /// only Mercury's code has (case textures/in-registers).
     pub(super) fn records(&self, function: FunctionCode) -> Vec<RelocEntry> {
         let object = self.object(function.object);
         let sections = super::patches(object, function.text);
@@ -119,7 +119,7 @@ impl<'d> Objects<'d> {
     }
 
     /// Its size, and for shared variables their alignment: the largest size and the smallest
-    /// alignment that any object tells, since of weak definitions any may count.
+    /// alignment in any object, because any of several weak definitions may count.
     pub(super) fn extent(&self, variable: &VariableKey) -> (u64, u64) {
         let extent = |symbol: &Symbol<'_>| {
             (symbol.size, symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)))

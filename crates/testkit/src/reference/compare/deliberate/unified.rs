@@ -60,8 +60,8 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     (lines.is_empty() && !keys.is_empty()).then_some(keys)
 }
 
-/// True for a list of attributes that is culd's with something of `names` behind records, of those
-/// too that have a value in place of words: that tells four more for each.
+/// True for a list of attributes that is culd's, with words of `names` behind some records. A
+/// record with a value in place of words counts four more for each.
 pub(in crate::reference::compare) fn list_is_longer(
     theirs: &View<'_>,
     ours: &View<'_>,
@@ -87,8 +87,8 @@ pub(in crate::reference::compare) fn list_is_longer(
 }
 
 /// True when `theirs` is the records `ours`, with words of `names` behind some. A record with a
-/// value in place of words may tell of words by four each, and others of its kind may then, where
-/// there are none.
+/// value in place of words may count four for each word; then other records of its kind may count
+/// words that they do not have.
 fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> bool {
     let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
     for record in Records::new(b"", ours) {
@@ -318,12 +318,12 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
         let ours = [2, 0x4a, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
         let behind_value = [2, 0x4a, 4, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
         let behind_words = [2, 0x4a, 0, 0, 4, 0x2f, 8, 0, 9, 0, 0, 0, 3, 0, 0, 0, 3, 0x50, 0, 0];
-        // Machine code's list does not tell of the word, Mercury's does.
+        // Machine code's list does not count the word, Mercury's does.
         let behind_nothing = [2, 0x4a, 0, 0, 3, 0, 0, 0, 4, 0x2f, 4, 0, 9, 0, 0, 0, 3, 0x50, 0, 0];
         let explained = |theirs: &[u8]| super::behind_words(theirs, &ours, &names);
         assert!(explained(&ours) && explained(&behind_value) && explained(&behind_words));
         assert!(explained(&behind_nothing));
-        // Told, and not there, as of all but one.
+        // Counted and absent, as in all records but one.
         assert!(explained(&[&[2, 0x4a, 4, 0], &ours[4..]].concat()));
         // Another word, another value, a record less, bytes more.
         let edited = |at: usize, byte: u8| {

@@ -1,6 +1,6 @@
 //! Which kernels nvlink's finalizer writes again.
 //!
-//! In: a linked cubin, and what its inputs tell. Out: its kernels with their classes. The rules
+//! In: a linked cubin, and facts about its inputs. Out: its kernels with their classes. The rules
 //! were found with 2,640 functions of random programs, sm_100 and sm_120, without optimization to
 //! -O3, with -g and -lineinfo: every kernel without a call that has the word was written again, no
 //! other was; a kernel with a frame kept its control bits. Kernels compiled without -g were all
@@ -79,11 +79,11 @@ pub struct Classes {
 pub struct Directions {
     /// Both linkers wrote the same.
     pub identical: usize,
-    /// Both told the same errors.
+    /// Both reported the same errors.
     pub same_error: usize,
     /// They differ as docs/DIFFERENCES.md lists.
     pub listed: usize,
-    /// culd tells that nvlink has resolved too much (early-relocations).
+    /// culd reports that nvlink has resolved too much (early-relocations).
     pub refused: usize,
     /// Of these, programs of nvlink's in which nothing wrong was found.
     pub needless: usize,

@@ -44,7 +44,7 @@ impl ObjectCode {
     pub(super) fn difference(&self, function: &[u8], code: &[u8]) -> Option<String> {
         let copies = self.functions.get(function)?;
         let differences = copies.iter().map(|copy| copy.difference(code));
-        // Of several copies the one that agrees the longest tells most.
+        // Of several copies, the one that agrees longest counts.
         let place = differences.collect::<Option<Vec<usize>>>()?.into_iter().max()?;
         Some(format!("+{place:#x}: not as it was compiled"))
     }

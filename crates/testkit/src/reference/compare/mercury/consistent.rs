@@ -1,4 +1,4 @@
-//! What a linked cubin tells about the code of its functions, against that code.
+//! Compares what a linked cubin says about the code of its functions with that code.
 //!
 //! In: a linked cubin of sm_100 or later. Out: the first contradiction. Guaranteed: nvlink's
 //! outputs have none.
@@ -16,7 +16,7 @@ const WORD: usize = 16;
 const EXIT: u16 = 0x94d;
 
 /// The first contradiction in `view`, if there is one. Frames are those of the functions in the
-/// sections `rewritten`: those of others tell of code that was replaced, too.
+/// sections `rewritten`: those of other sections describe replaced code, too.
 pub(in crate::reference::compare) fn defect(
     view: &View<'_>,
     rewritten: &[usize],
@@ -64,8 +64,8 @@ fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>)
     (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
 }
 
-/// What the frame of a function tells that another name of was seen first: the bytes of its Mercury
-/// code (case alias/other-file). None for functions with one name.
+/// The length in the frame of a function of which another name was seen first: the bytes of its
+/// Mercury code (case alias/other-file). None for functions with one name.
 fn size_of_other_name(
     cubin: &Cubin<'_>,
     symbol: SymbolIndex,
@@ -113,7 +113,7 @@ fn frames(cubin: &Cubin<'_>, sizes: &HashMap<SymbolIndex, (u64, Option<u64>)>) -
         cubin.sections.iter().filter(|s| s.is_reloc() && s.info_section() == Some(index));
     let mut records: Vec<_> =
         relocations.flat_map(|section| section.relocations().iter().collect::<Vec<_>>()).collect();
-    // The first description of a function counts; others tell of copies that it replaced.
+    // The first description of a function counts; others are about copies that it replaced.
     records.sort_by_key(|record| record.offset);
     let mut seen = HashSet::new();
     for record in records.into_iter().filter(|record| seen.insert(record.symbol)) {

@@ -1,11 +1,11 @@
-//! What the debug sections of machine code tell of functions that several objects define, or that
-//! have an alias, and of those whose code nvlink writes again.
+//! The debug data of machine code about functions that several objects define, functions with an
+//! alias, and functions whose code nvlink rewrites.
 //!
 //! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines,
 //! without what nvlink computes anew for code that took another's place (docs/DIFFERENCES.md,
 //! debug-of-replaced): operations of their frames, their lines, ranges of their registers; for
-//! other code the length of the frame, too. Guaranteed: whatever is told of other functions is in
-//! the lines.
+//! other code the length of the frame, too. Guaranteed: debug data of all other functions is in the
+//! lines.
 
 use super::inputs::LinkObjects;
 use culd_cubin::elf::{sht, stt};
@@ -23,7 +23,7 @@ const LINES: [&[u8]; 2] = [b".debug_line", b".nv_debug_line_sass"];
 const RECORD: usize = 24;
 const PLACE_AND_TYPE: usize = 12;
 const ADDEND: usize = 8;
-/// The section that tells which registers hold what.
+/// The section that says what each register holds.
 const REGISTERS: &[u8] = b".nv_debug_info_reg_sass";
 /// Bytes of an entry of `.debug_frame` before the contents, then up to the address, and to the
 /// operations.
@@ -33,7 +33,7 @@ const OPERATIONS: usize = ADDRESS + 16;
 /// Bytes of the operation that sets the address, before that.
 const SET_ADDRESS: usize = 3;
 
-/// Functions of which debug sections tell something else.
+/// Functions whose debug data differs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::reference::compare) struct OtherFunctions {
     /// Those that [`all`] finds.
@@ -261,8 +261,8 @@ pub(in crate::reference::compare) fn clear_equal_names(
     clear(bytes, places.collect())
 }
 
-/// Clears places and types of what `--preserve-relocs` tells of functions that share their name
-/// with others: nvlink looks them all up in the code of the first (docs/DIFFERENCES.md,
+/// Clears places and types in the records that `--preserve-relocs` keeps for functions that share
+/// their name with others: nvlink looks them all up in the code of the first (docs/DIFFERENCES.md,
 /// resolved-of-equal-names). What was there.
 pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     let names = equal_names(view);

@@ -90,7 +90,7 @@ fn are_places(attribute: &str, words: &[&str]) -> Vec<bool> {
     match attribute {
         // The place of a load, and the bytes of it that nobody needs.
         "UNUSED_LOAD_BYTE_OFFSET" => (0..words.len()).map(|at| at == 0).collect(),
-        // The place of an operation on a barrier, and three words that tell what it is.
+        // The place of an operation on a barrier, and three words that describe it.
         "MBARRIER_INSTR_OFFSETS" => (0..words.len()).map(|at| at % 4 == 0).collect(),
         // For each branch its place, 0, the number of its targets, and those.
         "INDIRECT_BRANCH_TARGETS" => {
@@ -124,7 +124,7 @@ pub(super) struct AllowedDifferences<'a> {
     pub(super) own: bool,
     /// Functions with other code.
     pub(super) rewritten: &'a [RewrittenFunction<'a>],
-    /// Those and others of which debug sections tell something else.
+    /// Those, and others whose debug data differs.
     pub(super) others: &'a OtherFunctions,
     /// The contents of debug sections without that.
     pub(super) debug_lines: HashMap<&'static str, Vec<String>>,
@@ -193,7 +193,7 @@ impl Block {
         }
     }
 
-    /// Leaves out what debug sections tell of copies and other code, and places that move with it.
+    /// Leaves out the debug data of copies and of other code, and places that move with it.
     fn without_others(&mut self, name: &str, allowed: &AllowedDifferences<'_>) {
         let AllowedDifferences { others, debug_lines, .. } = allowed;
         if others.is_empty() {

@@ -1,4 +1,4 @@
-//! What the inputs of a link tell of what its output may be.
+//! Facts about the inputs of a link that limit its output.
 //!
 //! In: the arguments and objects of a link. Out: [`LinkObjects`]: which functions were compiled for
 //! a debugger, which of them several objects have, their code, and for which devices each object
@@ -12,7 +12,7 @@ use culd_cubin::note::{self, ToolRecord};
 use culd_cubin::{Cubin, Section, Symbol};
 use std::collections::HashSet;
 
-/// The name of the section that tells machine code's devices.
+/// The name of the section that lists machine code's devices.
 pub(super) const COMPAT: &[u8] = b".nv.compat";
 
 /// What the objects of a link have.
@@ -43,7 +43,7 @@ struct DeviceFamily {
 }
 
 impl LinkObjects {
-    /// What the arguments of a link and its objects tell.
+    /// The facts in the arguments of a link and its objects.
     pub fn of(arguments: &[String], objects: &[Vec<u8>]) -> Self {
         let word = |wanted: &[&str]| arguments.iter().any(|word| wanted.contains(&word.as_str()));
         let suppressed = word(&["-suppress-debug-info", "--suppress-debug-info"]);

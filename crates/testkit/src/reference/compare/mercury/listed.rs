@@ -156,8 +156,8 @@ pub(in crate::reference::compare) fn inner_frames(
     frames.filter_map(|record| clear(record.payload)).collect()
 }
 
-/// Takes over what nvlink tells of the devices that machine code is good for, if code may be the
-/// reason that is not in the program (family-of-dead-code). True if it was taken over.
+/// Takes over nvlink's list of devices that can run the machine code, if the reason may be code
+/// that is not in the program (family-of-dead-code). True if it was taken over.
 pub(in crate::reference::compare) fn family(
     (theirs, ours): (&View<'_>, &View<'_>),
     inputs: &LinkObjects,

@@ -243,7 +243,7 @@ fn devices_may_differ_where_code_is_dead() {
     let dead = less.replace("caller", "taller");
     assert_eq!(compared(&less, &[&dead]).unwrap()["family-of-dead-code"], 1);
     assert_eq!(compared(&less, &[NVLINK, &less]).unwrap()["family-of-dead-code"], 1);
-    // All code of the object is in the program, or culd tells more.
+    // All code of the object is in the program, or culd lists more.
     assert!(compared(&less, &[&less]).is_err());
     let more = edited(NVLINK, ".nv.compat", "FINALIZER words 0x9", "FINALIZER words 0xb");
     assert!(compared(&more, &[&dead]).is_err());
