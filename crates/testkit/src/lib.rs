@@ -1,4 +1,4 @@
-//! Development only: what tests and project tasks have in common.
+//! For development only: code that tests and project tasks share.
 //!
 //! A folder uses only the folders before it: [`fixtures`], [`random`], [`mod@reference`]; then
 //! [`probe`] and [`scale`].

@@ -1,9 +1,9 @@
-//! Large link inputs for benchmarks, made in a second.
+//! Makes large link inputs for benchmarks in about a second.
 //!
 //! In: a [`ScaleCase`] and the reference compiler. Out: a folder of cubins, or of host objects with
-//! them. Guaranteed: every cubin is byte for byte what ptxas would make of its own source, because
-//! it is a clone of a compiled template in which only symbol names of the same length were
-//! exchanged: no offset in the file moves.
+//! them. Guaranteed: every cubin has the bytes that ptxas would make of its source. It is a clone
+//! of a compiled template with other symbol names of the same length, so no offset in the file
+//! changes.
 
 mod template;
 
@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use template::{Role, Template};
 
-/// Numbers that describe one set of inputs.
+/// The numbers that define one set of inputs.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaleCase {
     /// Name on the command line.
@@ -26,7 +26,7 @@ pub struct ScaleCase {
     pub modules: usize,
     /// Functions per file.
     pub functions: usize,
-    /// About this many bytes of code per function.
+    /// Approximate bytes of code per function.
     pub code: usize,
     /// Relocations against variables per function; every access makes two.
     pub relocations: usize,
@@ -36,7 +36,7 @@ pub struct ScaleCase {
     pub calls: usize,
     /// Files that a file calls into.
     pub fan: usize,
-    /// Files that call nobody; for layers the width of a row.
+    /// Files that call no others; for layers, the width of a layer.
     pub leaves: usize,
     /// Who calls whom.
     pub graph: CallPattern,
@@ -46,19 +46,19 @@ pub struct ScaleCase {
     pub kernels: usize,
     /// Bytes of shared memory per kernel.
     pub shared: usize,
-    /// Entries of a table of function addresses per file.
+    /// Entries of the table of function addresses of each file.
     pub table: usize,
-    /// Has a local function per file.
+    /// Each file has a local function.
     pub local: bool,
     /// Debug information.
     pub debug: ScaleDebug,
     /// What the cubins are in.
     pub container: ScaleContainer,
-    /// The architecture, where it is not what is asked for.
+    /// The architecture, if it is fixed.
     pub arch: Option<&'static str>,
     /// Linked with the runtime library, as nvcc does.
     pub runtime: bool,
-    /// Takes nvlink so long that it is measured only when it is asked for by name.
+    /// nvlink takes so long that the case is measured only if it is named.
     pub long: bool,
     /// nvlink does not end.
     pub endless: bool,
@@ -75,7 +75,7 @@ pub enum CallPattern {
     Tree,
     /// Every file calls some of the leaves.
     Library,
-    /// Rows of `leaves` files; each calls `fan` of the next row.
+    /// Layers of `leaves` files; each file calls `fan` files of the next layer.
     Layers,
 }
 
@@ -90,7 +90,7 @@ pub enum ScaleDebug {
     Full,
 }
 
-/// What the cubins of a case are in.
+/// The containers of the cubins of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleContainer {
     /// Files of their own.
@@ -142,7 +142,7 @@ const MINIMAL: ScaleCase = ScaleCase {
     ..USUAL
 };
 
-/// Every path through the rows is another call path.
+/// Every path through the layers is another call path.
 const ROWS: ScaleCase =
     ScaleCase { calls: 4, fan: 4, leaves: 4, graph: CallPattern::Layers, kernels: 0, ..MINIMAL };
 

@@ -1,8 +1,7 @@
 //! Records that share a link.
 //!
 //! In: a [`Batch`], a [`ProbeLinker`]. Out: the fate of every record. Guaranteed: a record that
-//! ends the link is found and has a link of its own, as have those that change the fate of others;
-//! all others share one.
+//! ends the link, or that changes the fate of others, has a link of its own; all others share one.
 
 use super::fate::{RecordFate, Slots};
 use super::object::{AddendForm, BANK, ProbeObject, ProbeRecord, STRIDE};
@@ -15,7 +14,7 @@ use std::fmt;
 
 /// A linker.
 pub trait ProbeLinker {
-    /// Links `object` behind the object of [`super::object::front`].
+    /// Links `object` after the object of [`super::object::front`].
     ///
     /// # Errors
     /// When it cannot be started.
@@ -36,11 +35,11 @@ pub enum BatchAnswer {
 /// Where a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeSpot {
-    /// As many bytes behind the start of its slot.
+    /// This many bytes from the start of its slot.
     Slot(u64),
-    /// As many bytes from the end of the section.
+    /// This many bytes from the end of the section.
     End(i64),
-    /// At the start of its slot, and behind it another one, `R_CUDA_64` with the addend 0x77.
+    /// At the start of its slot, followed by another record, `R_CUDA_64` with the addend 0x77.
     Twice,
 }
 
@@ -66,18 +65,18 @@ pub struct Batch {
 /// Slots of constants: more than any batch has types.
 const CONST_SLOTS: u64 = 128;
 
-/// Types that end a link of some linker, as far as they are known from batches before.
+/// Types that end a link of some linker, as earlier batches have shown.
 pub type EndingTypes = BTreeSet<u32>;
 
-/// What a linker did with every type.
+/// The fate of every type.
 pub type Fates = BTreeMap<u32, RecordFate>;
 
 impl Batch {
     /// The object with the records of `kinds`, which are types of this batch.
     pub fn object(&self, kinds: &[u32]) -> ProbeObject {
         let Batch { sm, place, symbol, form, addend, spot, .. } = *self;
-        // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it does not
-        // depend on who shares a link.
+        // The size of the constants is a value (symbol `.nv.ptx.const0.size`), so it must not
+        // depend on the records that share a link.
         let slots = match spot {
             ProbeSpot::Slot(_) if place.key == "const" => CONST_SLOTS.max(kinds.len() as u64 + 1),
             _ => kinds.len() as u64 + 1,
@@ -97,10 +96,10 @@ impl Batch {
         ProbeObject { sm, place, symbol, form, bank: BANK, slots, records }
     }
 
-    /// What `linker` does with every record.
+    /// The fate of every record with `linker`.
     ///
     /// # Errors
-    /// When it cannot be started, or its output makes no sense.
+    /// When it cannot be started, or its output is malformed.
     pub fn fates(&self, linker: &dyn ProbeLinker, guesses: &mut EndingTypes) -> Result<Fates> {
         let mut fates = Fates::new();
         let (guessed, others): (Vec<u32>, Vec<u32>) =
@@ -116,8 +115,8 @@ impl Batch {
         Ok(fates)
     }
 
-    /// Which of `kinds` may share a link. Types that keep functions alive change the fate of
-    /// others, and there is one end.
+    /// Groups of `kinds` that can share a link. Types that keep functions alive change the fate of
+    /// others, and only one record can be at the end.
     pub fn groups(&self, kinds: &[u32]) -> Vec<Vec<u32>> {
         let alone = |kind: &u32| {
             let keeps_alive = lookup(*kind).is_some_and(|row| row.needs_function());
@@ -131,7 +130,7 @@ impl Batch {
         groups
     }
 
-    /// Links `kinds` together, and each half on its own when that fails.
+    /// Links `kinds` together, and each half alone if that fails.
     fn split(&self, linker: &dyn ProbeLinker, kinds: &[u32], fates: &mut Fates) -> Result<()> {
         let object = self.object(kinds);
         let failed = match (linker.link(self.sm, &object.bytes()?)?, kinds) {
@@ -164,7 +163,7 @@ impl Batch {
 }
 
 impl fmt::Display for Batch {
-    /// One line that no other batch of an architecture has.
+    /// A line that identifies the batch among those of an architecture.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.place.key, self.symbol.key)?;
         match (self.form, self.addend) {

@@ -1,8 +1,8 @@
-//! What a linker made of one record.
+//! What a linker does with one record.
 //!
 //! In: the output, the object with the record. Out: [`RecordFate`]. Guaranteed: two fates are equal
-//! only when the slot's bytes and the records that are left for it are; nothing is said of the rest
-//! of the file.
+//! only if the bytes of the slot and the kept records for it are. The rest of the file does not
+//! count.
 
 use super::object::{Pattern, ProbeObject, STRIDE, pattern};
 use super::places::OutputBytes;
@@ -17,7 +17,7 @@ use std::fmt;
 pub enum RecordFate {
     /// The linker ended with this message.
     Refused(String),
-    /// The linker crashed or did not end; how.
+    /// The linker crashed or did not end; the text says how.
     Crashed(String),
     /// The place is not in the output.
     Gone,
@@ -34,7 +34,7 @@ pub struct Slot {
     at: usize,
     before: Pattern,
     bytes: Vec<u8>,
-    /// The records left for the slot.
+    /// The kept records for the slot.
     kept: Vec<KeptInSlot>,
 }
 
@@ -45,7 +45,7 @@ struct KeptInSlot {
     offset: u64,
     kind: u32,
     symbol: String,
-    /// None in a section of records without.
+    /// None in a REL section.
     addend: Option<i64>,
 }
 
@@ -53,7 +53,7 @@ struct KeptInSlot {
 pub struct Slots<'a, 'd> {
     object: &'a ProbeObject,
     output: Cubin<'d>,
-    /// The section, and where the object's part of it starts.
+    /// The section, and the start of the object's part of it.
     section: Option<(SectionIndex, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl<'a, 'd> Slots<'a, 'd> {
     /// Finds the slots.
     ///
     /// # Errors
-    /// When the output is damaged, or the slot without record is not there.
+    /// When the output is damaged, or lacks the slot without a record.
     pub fn find(object: &'a ProbeObject, output: &'d [u8]) -> Result<Self> {
         let output = Cubin::parse(output).context("a linker's output")?;
         let section = place(object, &output);
@@ -74,10 +74,10 @@ impl<'a, 'd> Slots<'a, 'd> {
         Ok(slots)
     }
 
-    /// What became of a record of this type whose word starts at byte `at` of the slot.
+    /// The fate of a record of this type whose word starts at byte `at` of the slot.
     ///
     /// # Errors
-    /// When the output's tables have gaps.
+    /// When the output's tables are incomplete.
     pub fn fate(&self, slot: u64, at: usize, kind: u32) -> Result<RecordFate> {
         let Some((index, start)) = self.section else { return Ok(RecordFate::Gone) };
         let first = start + self.object.place.slot(slot);
@@ -142,7 +142,7 @@ fn place(object: &ProbeObject, output: &Cubin<'_>) -> Option<(SectionIndex, u64)
 }
 
 impl RecordFate {
-    /// A slot with these bytes, and the record (type, symbol, addend) that is left for its start.
+    /// A slot with these bytes, and the kept record (type, symbol, addend) for its start.
     pub fn expected(sm: u32, kind: u32, bytes: &[u8], kept: Option<(u32, &str, i64)>) -> Self {
         let kept = kept.into_iter().map(|(kind, symbol, addend)| KeptInSlot {
             offset: 0,
@@ -154,7 +154,7 @@ impl RecordFate {
         RecordFate::Linked(Slot { kind, at: 0, before, bytes, kept: kept.collect() })
     }
 
-    /// Whether a fate that reads like this has an output.
+    /// True for the text of a fate whose link has an output.
     pub fn is_text_of_linked(text: &str) -> bool {
         !text.starts_with("refused: ") && !text.starts_with("crash: ")
     }
@@ -206,7 +206,7 @@ impl fmt::Display for Slot {
     }
 }
 
-/// The value that the type's fields hold, where no other bit changed; else the bytes.
+/// Writes the value in the type's fields if no other bit changed, else the bytes.
 fn write_bytes(f: &mut fmt::Formatter<'_>, slot: &Slot, row: Option<&RelocDesc>) -> fmt::Result {
     let before = slot.before;
     if let Some(row) = row

@@ -1,7 +1,8 @@
-//! Answers of both linkers compared.
+//! Compares the answers of both linkers.
 //!
-//! In: what nvlink does with a batch, live or recorded, and the linker under test. Out: the cells
-//! that are not equal, and a digest of the outputs. Guaranteed: messages count as well as outputs.
+//! In: the fates of a batch with nvlink, live or recorded, and the linker under test. Out: the
+//! cells that are not equal, and a digest of the outputs. Guaranteed: messages count as well as
+//! outputs.
 
 use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker};
 use super::record::{self, Digest};
@@ -19,10 +20,10 @@ pub struct UnequalCell {
     pub culd: String,
 }
 
-/// The cells of a batch that are not as expected.
+/// The cells of a batch that differ from the expected fates.
 ///
 /// # Errors
-/// When the linker cannot be started, or its output makes no sense.
+/// When the linker cannot be started, or its output is malformed.
 pub fn unequal(
     batch: &Batch,
     expected: &BTreeMap<u32, String>,
@@ -40,7 +41,7 @@ pub fn unequal(
     Ok(unequal)
 }
 
-/// The digest of the outputs of `groups`; none if one of them does not link.
+/// The digest of the outputs of `groups`; `None` if one of them does not link.
 ///
 /// # Errors
 /// When the linker cannot be started.

@@ -1,8 +1,8 @@
-//! Differences that are meant.
+//! The deliberate differences.
 //!
-//! In: `testdata/probe/differences.toml`. Out: whether an unequal cell is on it. Guaranteed: every
-//! entry has a reason and a key of docs/DIFFERENCES.md; the cells that it covers are counted, so
-//! that an entry that covers none is found.
+//! In: `testdata/probe/differences.toml`. Out: the entry of an unequal cell, if there is one.
+//! Guaranteed: every entry has a reason and a key of docs/DIFFERENCES.md; the cells that it covers
+//! are counted, so that an entry that covers none is found.
 
 use super::batch::Batch;
 use super::kinds;
@@ -25,19 +25,19 @@ pub struct KnownDifference {
     pub key: String,
     /// Why nvlink is not followed.
     pub reason: String,
-    /// Start of what nvlink does; empty for whatever it does.
+    /// Start of the text of nvlink's fate; empty for any fate.
     #[serde(default)]
     nvlink: String,
-    /// Words of what culd does; empty for the same.
+    /// Words in the text of culd's fate; empty for the same fate.
     #[serde(default)]
     culd: String,
-    /// End of what differs elsewhere in the outputs, where the cell itself is equal.
+    /// End of the text of the difference elsewhere in the outputs, if the cell itself is equal.
     elsewhere: Option<String>,
     /// Types; all when left out.
     types: Option<String>,
     /// Symbols; all when left out.
     symbols: Option<Vec<String>>,
-    /// Words of the batch, one of which has to be there: places, addends, spots.
+    /// Words of the batch (places, addends, spots), one of which it must have.
     records: Option<Vec<String>>,
     #[serde(skip)]
     kinds: Vec<u32>,
@@ -47,7 +47,7 @@ impl KnownDifferences {
     /// Reads the list.
     ///
     /// # Errors
-    /// When it makes no sense.
+    /// When it is invalid.
     pub fn parse(text: &str) -> Result<Self> {
         let mut list: Self = toml::from_str(text)?;
         for entry in &mut list.entries {

@@ -1,15 +1,15 @@
 //! The prober: relocation records of every type, against every kind of symbol, in every kind of
 //! place.
 //!
-//! In: a linker. Out: what it does with each record. Guaranteed: objects are made of our own text,
+//! In: a linker. Out: the fate of each record. Guaranteed: objects are made of our own text,
 //! without any tool; the result of a cell (one record) is its own, although hundreds of cells share
 //! a link.
 //!
-//! [`series`] says which cells there are: a [`batch::Batch`] has those that differ in their type
-//! only. [`object`] puts their records into an object, [`fate`] finds in the output what became of
-//! each, [`record`] keeps what nvlink did (`testdata/probe/sm_*.txt`), [`judge`] compares, and
-//! [`known`] is the list of differences that are meant. [`verify`] tries every bit of the tables in
-//! `crates/reloc` on its own.
+//! [`series`] lists the cells; a [`batch::Batch`] has cells that differ only in their type.
+//! [`object`] puts their records into an object, and [`fate`] finds the fate of each in the output.
+//! [`record`] stores nvlink's fates (`testdata/probe/sm_*.txt`), [`judge`] compares, and [`known`]
+//! has the list of deliberate differences. [`verify`] tries every bit of the tables in
+//! `crates/reloc` alone.
 
 pub mod batch;
 pub mod fate;

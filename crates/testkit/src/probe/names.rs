@@ -1,8 +1,8 @@
 //! Names that a linker may know: those in the toolkit's headers, and names made of their words.
 //!
 //! In: folders of headers. Out: names in order, and PTX that uses many of them in one way.
-//! Guaranteed: the text of a batch needs nothing but its names; which of them ptxas takes is for
-//! the caller to find out.
+//! Guaranteed: the text of a batch depends only on its names. The caller finds out which of them
+//! ptxas accepts.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -10,8 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Every identifier in the files below `folder`, comments included: whatever a header declares is
-/// among them.
+/// Every identifier in the files below `folder`, also in comments, and so every declared name.
 ///
 /// # Errors
 /// When a file or folder cannot be read.
@@ -37,13 +36,13 @@ fn identifiers(text: &[u8]) -> impl Iterator<Item = String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned())
 }
 
-/// How functions of the runtime and the driver begin.
+/// Prefixes of functions of the runtime and the driver.
 const FRONTS: [&str; 7] =
     ["cuda", "cnp", "cudaDevice", "cudaGraph", "cudaFabric", "cudaCGGet", "__cudaCDP2"];
 
-/// Names that no header has, made of those that headers have: up to five words in a row of a
-/// function of CUDA's behind each of `FRONTS`, one that gets for one that sets, a second version,
-/// and every name with marks of internal ones in front.
+/// Names that no header has, made of names in headers: up to five consecutive words of a CUDA
+/// function behind each of `FRONTS`, a getter for a setter, a second version, and every name with a
+/// prefix of internal names.
 pub fn derived(names: &BTreeSet<String>) -> BTreeSet<String> {
     let mut parts = BTreeSet::new();
     for name in names {
@@ -92,14 +91,14 @@ fn words(stem: &str) -> Vec<&str> {
     words
 }
 
-/// What a program does with a name.
+/// A use of a name in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameUse {
     /// For options and tables.
     pub name: &'static str,
-    /// Declares or defines it; `@` is the name, here and below.
+    /// Declares or defines it; `@` stands for the name, here and below.
     declaration: &'static str,
-    /// What a kernel does with it.
+    /// A statement of a kernel that uses it.
     statement: &'static str,
 }
 

@@ -1,19 +1,20 @@
-//! The objects that records are put into.
+//! Makes the objects with the probed records.
 //!
-//! In: an architecture, a place, a symbol and records. Out: the bytes of two objects: the one with
-//! the records, and one that is linked in front of it, so that no part of the other starts at 0.
-//! Guaranteed: no tool is needed; slots are equal, and the first one has no record, so that it can
-//! be recognised in the output.
+//! In: an architecture, a place, a symbol and records. Out: the bytes of two objects: one with the
+//! records, and one that is linked before it, so that no part of the first starts at 0. Guaranteed:
+//! no tool is needed. All slots are equal, and the first has no record, so it can be recognised in
+//! the output.
 
 use super::places::ProbePlace;
 use super::symbols::SymbolKind;
 use crate::fixtures::asm;
 use std::fmt::Write as _;
 
-/// Bytes from one slot to the next: the widest word, and as much again that must not change.
+/// Bytes from one slot to the next: the widest word, and the same number of bytes that must not
+/// change.
 pub const STRIDE: u64 = 32;
 
-/// What a record's section says of addends.
+/// The form of a record's section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AddendForm {
     /// `SHT_RELA`: the record has the addend, the field is overwritten.
@@ -44,7 +45,7 @@ pub struct ProbeObject {
     pub symbol: &'static SymbolKind,
     /// Whether they have addends.
     pub form: AddendForm,
-    /// Bank of the constant variables; [`BANK`] but where banks themselves are tried.
+    /// Bank of the constant variables: [`BANK`], except in probes of banks.
     pub bank: u8,
     /// Slots of the place.
     pub slots: u64,
@@ -58,12 +59,12 @@ pub const BANK: u8 = 3;
 const BASE: &str = include_str!("base.txt");
 const FRONT: &str = include_str!("front.txt");
 
-// nvlink looks into Mercury code, so these are what ptxas made of base-mercury.ptx and
+// nvlink reads Mercury code, so these texts are ptxas's output for base-mercury.ptx and
 // front-mercury.ptx.
 const BASE_MERCURY: &str = include_str!("base-mercury.txt");
 const FRONT_MERCURY: &str = include_str!("front-mercury.txt");
 
-/// A frame description behind its length: an entry that others share, version 3, nobody's, and no
+/// A frame description without its length: a common entry, version 3, of no function, without
 /// instructions.
 const FRAME_HEAD: &str = "ffffffffffffffff0300047cffffffff0f0c8180000000000000000000000000";
 
@@ -73,8 +74,8 @@ const FRAME_SIZE: u64 = 12 + FRAME_HEAD.len() as u64 / 2;
 /// The bytes of a slot.
 pub type Pattern = [u8; STRIDE as usize];
 
-/// What every slot's bytes are before a link for this architecture. In a frame description they are
-/// instructions; nvlink reads them, and a large number makes it crash.
+/// The bytes of every slot before a link for this architecture. In a frame description they are
+/// instructions, which nvlink reads; a large number makes it crash.
 pub fn pattern(sm: u32) -> Pattern {
     let mask = if is_mercury(sm) { 0x7f } else { 0xff };
     std::array::from_fn(|at| (at * 37 + 11) as u8 & mask)
@@ -85,8 +86,8 @@ pub const fn is_mercury(sm: u32) -> bool {
     sm >= 100
 }
 
-/// The type of machine code that says what one of Mercury's does: nvlink makes the records of debug
-/// information of Mercury's, and has no other for the rest.
+/// The machine-code type with the meaning of a Mercury type. nvlink makes the records of machine
+/// code's debug information from Mercury's; it has no machine-code type for the others.
 pub const fn machine_code(kind: u32) -> Option<u32> {
     Some(match kind {
         0x10001 => 4,
@@ -131,18 +132,18 @@ impl ProbeObject {
     /// The object's bytes.
     ///
     /// # Errors
-    /// When a table of this module has a slip.
+    /// When a table of this module has a mistake.
     pub fn bytes(&self) -> Result<Vec<u8>, asm::AsmError> {
         asm::assemble(&self.text())
     }
 
-    /// What every slot's bytes are before the link.
+    /// The bytes of every slot before the link.
     pub fn pattern(&self) -> Pattern {
         pattern(self.sm)
     }
 
-    /// The symbols that the record's symbol needs; those of Mercury sections are in the twins of
-    /// their sections.
+    /// Writes the symbols that the record's symbol needs; symbols of Mercury sections are in the
+    /// twins of their sections.
     fn write_symbols(&self, text: &mut String, mercury: bool) {
         for line in self.symbol.lines {
             let line = match mercury {
@@ -169,7 +170,7 @@ impl ProbeObject {
         self.write_records(text, Some);
     }
 
-    /// The records of debug information in one of both halves.
+    /// Writes the records of debug information in one half.
     fn write_twin(&self, text: &mut String, half: &str) {
         if self.place.key != "twin" {
             return;
@@ -193,7 +194,8 @@ impl ProbeObject {
         }
     }
 
-    /// Slots in a frame description of their own: nvlink reads the DWARF of Mercury programs.
+    /// Writes slots in a frame description of their own: nvlink reads the DWARF of Mercury
+    /// programs.
     fn write_frame(&self, text: &mut String) {
         let size = FRAME_HEAD.len() as u64 / 2 + self.slots * STRIDE;
         let size: String = size.to_le_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -210,7 +212,7 @@ impl ProbeObject {
         }
     }
 
-    /// A line with the sizes of what holds slots.
+    /// A line with the sizes of sections and symbols with slots.
     fn sized(&self, line: &str) -> String {
         let Some((front, rest)) = line.split_once("<size ") else { return line.to_owned() };
         let Some((key, back)) = rest.split_once('>') else { return line.to_owned() };
@@ -224,17 +226,17 @@ impl ProbeObject {
 /// The object in front.
 ///
 /// # Errors
-/// When a table of this module has a slip.
+/// When a table of this module has a mistake.
 pub fn front(sm: u32) -> Result<Vec<u8>, asm::AsmError> {
     let front = if is_mercury(sm) { FRONT_MERCURY } else { FRONT };
     let text: Vec<String> = lines(front, sm, BANK).collect();
     asm::assemble(&text.join("\n"))
 }
 
-/// The lines of a template for one architecture: those that start with another number are left out.
+/// The lines of a template for one architecture, without those that start with another number.
 fn lines(template: &'static str, sm: u32, bank: u8) -> impl Iterator<Item = String> {
     let has_compat = sm >= 90;
-    // Where parameters start, and the end of those of 8 bytes.
+    // The start of the parameters, and the end of 8 bytes of them.
     let params: u64 = if has_compat { 0x210 } else { 0x160 };
     template.lines().filter_map(move |line| {
         let line = match line.split_once('|') {

@@ -1,4 +1,4 @@
-//! The places that records are put into.
+//! The places of the probed records.
 //!
 //! In: nothing. Out: [`PLACES`]. Guaranteed: each is a section of `base.txt` or `base-mercury.txt`
 //! with a mark for its slots.
@@ -16,7 +16,7 @@ pub struct ProbePlace {
     pub start: u64,
     /// Where the first slot is.
     pub head: u64,
-    /// How it is found in the output.
+    /// How to find it in the output.
     pub found: OutputBytes,
 }
 
@@ -29,7 +29,7 @@ pub enum OutputBytes {
     Start,
     /// At its end.
     End,
-    /// Nowhere: the section is not in the output.
+    /// Not at all: the section is not in the output.
     Gone,
 }
 
@@ -44,7 +44,7 @@ pub const PLACES: &[ProbePlace] = &[
     place("data",   ".nv.global.init",     0x40, 0x40, OutputBytes::Symbol("data")),
     place("const",  ".nv.constant3",       0x40, 0x40, OutputBytes::Symbol("table")),
     place("bank",   ".nv.constant2.k",     0,    0x20, OutputBytes::Start),
-    // Debug information: one part of each file behind the other; `sass` is a table of code
+    // Debug information: the parts of the files one after the other; `sass` is a table of code
     // addresses.
     place("frame",  ".debug_frame",        0,    0x40, OutputBytes::End),
     place("info",   ".debug_info",         0,    0x40, OutputBytes::End),
@@ -52,8 +52,8 @@ pub const PLACES: &[ProbePlace] = &[
     place("sass",   ".nv_debug_line_sass", 0,    0x40, OutputBytes::End),
 ];
 
-/// Those of architectures with Mercury sections: in a frame of Mercury alone, of which nvlink makes
-/// those of machine code, and in debug information that both halves have, with equal records.
+/// Places on architectures with Mercury sections: in a frame that only Mercury has, from which
+/// nvlink makes that of machine code; and in debug information of both halves, with equal records.
 #[rustfmt::skip]
 pub const MERCURY_PLACES: &[ProbePlace] = &[
     place("merc", ".nv.merc.debug_frame", 0, 0x2a0 + 44, OutputBytes::End),

@@ -1,8 +1,8 @@
-//! What nvlink did with every record, kept as text.
+//! The fates of all records with nvlink, as text.
 //!
-//! In: fates, or the text. Out: the other. Guaranteed: the text says all that a comparison needs,
-//! so that it can be made where there is no nvlink; equal batches stand together; nothing of
-//! nvlink's output is in it but names, numbers and messages about our own objects, and a digest.
+//! In: fates, or the text. Out: the other. Guaranteed: the text has all that a comparison needs, so
+//! that none needs nvlink. Equal batches stand together. Of nvlink's output it has only names,
+//! numbers and messages about our own objects, and a digest.
 //!
 //! ```text
 //! text const +0x10 = 8d3fd3e15a7d1f64
@@ -30,9 +30,9 @@ pub struct Answers {
     pub batch: Batch,
     /// Fates as text, by type.
     pub fates: BTreeMap<u32, String>,
-    /// Types that had another fate from culd, or whose outputs differ elsewhere.
+    /// Types with another fate in culd, or whose outputs differ elsewhere.
     pub unequal: BTreeSet<u32>,
-    /// Of the outputs with all the other types that link, see [`Answers::groups`].
+    /// The digest of the outputs with all other types that link, see [`Answers::groups`].
     pub digest: u64,
 }
 
@@ -51,7 +51,7 @@ pub fn texts(fates: &Fates) -> BTreeMap<u32, String> {
     fates.iter().map(|(&kind, fate)| (kind, fate.to_string())).collect()
 }
 
-/// Sums up outputs, without the linkers' own notes.
+/// Computes the digest of outputs without the linkers' own notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -118,7 +118,7 @@ fn body(answers: &Answers) -> String {
 /// When it is no such text.
 pub fn parse(sm: u32, text: &str) -> Result<Vec<Answers>> {
     let mut all: Vec<Answers> = Vec::new();
-    // The batches that the lines of fates below are for.
+    // The batches of the lines of fates that follow.
     let mut open = 0;
     for (line, number) in text.lines().zip(1..) {
         let context = || format!("line {number}");

@@ -1,6 +1,6 @@
-//! Which records are tried.
+//! Lists the probed records.
 //!
-//! In: an architecture. Out: batches. Guaranteed: the same ones in the same order everywhere.
+//! In: an architecture. Out: batches. Guaranteed: the same batches in the same order everywhere.
 
 use super::batch::{Batch, ProbeSpot};
 use super::object::{AddendForm, is_mercury, machine_code};
@@ -8,8 +8,8 @@ use super::places::{MERCURY_PLACES, PLACES, ProbePlace};
 use super::symbols::{SYMBOLS, SymbolKind};
 use culd_reloc::{CUDA, Observed, RelocDesc};
 
-/// Architectures with recorded answers: the first, the last of machine code alone, and one with
-/// Mercury sections.
+/// Architectures with recorded answers: the first, the last without Mercury sections, and one with
+/// them.
 pub const RECORDED: [u32; 3] = [75, 90, 100];
 
 /// All of them.
@@ -58,7 +58,7 @@ const MERCURY_SYMBOLS: &[&str] = &[
 /// The addend of the matrix: every type has room for it in some field.
 const ADDEND: i64 = 0x10;
 
-/// Symbols that stand for all of their kind where something else than the symbol is varied.
+/// One symbol of each kind, for batches that vary something else.
 const FEW: &[&str] = &[
     "function",
     "dead-function",
@@ -77,15 +77,15 @@ const FEW: &[&str] = &[
 /// Places of records in real programs.
 const USUAL: &[&str] = &["text", "data", "const", "bank", "frame", "sass"];
 
-/// Nothing, negative, and more and more bits, up to some in every byte and the highest alone.
+/// Zero, a negative one, and more and more bits, up to some in every byte and the highest alone.
 const ADDENDS: [i64; 7] = [0, -4, 0x3fff, 0x1_2345, 0x1234_5678, 0x1234_5678_9abc_def0, i64::MIN];
 
-/// Every type of the table, the next two, and some far away.
+/// Every type of the table, the next two numbers, and some far away.
 fn all_kinds() -> Vec<u32> {
     (0..=118).chain([0xffff, 0x10002, 0x7fff_ffff]).collect()
 }
 
-/// Of types that end nearly every link, one of each sort: a descriptor of a function, a distance,
+/// One of each sort of types that end nearly every link: a descriptor of a function, a distance,
 /// none, an unknown one.
 fn most_kinds() -> Vec<u32> {
     let mut kinds = steady_kinds();
@@ -94,7 +94,7 @@ fn most_kinds() -> Vec<u32> {
     kinds
 }
 
-/// Those of the table that some symbol lets through: the others end a link wherever they are.
+/// Types of the table that link with some symbol; the others end every link.
 fn steady_kinds() -> Vec<u32> {
     use Observed::{FunctionOnly, Rejected, SameSection};
     let ends = |row: &&RelocDesc| matches!(row.observed, FunctionOnly | Rejected | SameSection);
@@ -150,8 +150,8 @@ pub fn batches(sm: u32) -> Vec<Batch> {
     batches
 }
 
-/// Records of Mercury sections, of every type and some that are not theirs; in both halves, of
-/// types that both have.
+/// Records of Mercury sections: every Mercury type and some others; in both halves, the types that
+/// both have.
 fn mercury_batches(sm: u32) -> Vec<Batch> {
     let kinds: Vec<u32> =
         [0, 2].into_iter().chain(0x10000..=0x10042).chain([0x1ffff, 0x20000]).collect();
@@ -162,7 +162,7 @@ fn mercury_batches(sm: u32) -> Vec<Batch> {
         for place in MERCURY_PLACES {
             let mut kinds = if place.key == "twin" { both.clone() } else { kinds.clone() };
             if place.key == "twin" && ["texture", "surface"].contains(&symbol.key) {
-                // Against a reference this one is a slot, and its twin an address.
+                // Against a reference, this type gives a slot, and its twin an address.
                 kinds.retain(|&kind| kind != 0x10003);
             }
             let (form, addend, spot) = (AddendForm::Rela, ADDEND, ProbeSpot::Slot(0));

@@ -1,16 +1,16 @@
-//! The symbols that records are put against.
+//! The symbols of the probed records.
 //!
-//! In: nothing. Out: [`SYMBOLS`]. Guaranteed: keys are unique; what a row needs beyond `base.txt`
-//! is in the row.
+//! In: nothing. Out: [`SYMBOLS`]. Guaranteed: keys are unique, and a row has everything that it
+//! needs besides `base.txt`.
 
 /// A symbol.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SymbolKind {
     /// Name in lists and on the command line.
     pub key: &'static str,
-    /// How a record's line names it.
+    /// Its word in the line of a record.
     pub word: &'static str,
-    /// Further lines of the symbol table.
+    /// More lines of the symbol table.
     pub lines: &'static [&'static str],
 }
 

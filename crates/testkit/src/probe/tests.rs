@@ -1,4 +1,4 @@
-//! Tests of the prober that need no linker, or one that is made up.
+//! Tests of the prober without a linker, or with an invented one.
 
 use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker, ProbeSpot};
 use super::known::KnownDifferences;
@@ -66,7 +66,7 @@ fn frames_of_mercury_programs_hold_slots() -> Result<()> {
     Ok(())
 }
 
-/// The pairs of types that records of both halves have, but for one whose field nothing shows.
+/// The pairs of types that records of both halves have, except one whose field no output shows.
 #[test]
 fn types_of_both_halves_have_the_same_fields() {
     const SAMPLERS: u32 = 0x1000c;
@@ -96,7 +96,7 @@ fn keys_are_unique_and_batches_differ() {
     }
 }
 
-/// A linker that ends at some types, and else answers with its input.
+/// A linker that ends at some types and otherwise returns its input.
 struct Picky {
     ends_at: Vec<u32>,
     links: Cell<usize>,
@@ -133,7 +133,7 @@ fn records_that_end_the_link_are_found() -> Result<()> {
     assert_eq!(refused, [3, 17]);
     assert_eq!(fates[&4], "kept [const+0x10]");
     assert!(linker.links.get() < 30, "{} links", linker.links.get());
-    // Next time they are alone from the beginning.
+    // The next time, they are alone from the start.
     linker.links.set(0);
     batch.fates(&linker, &mut guesses)?;
     assert_eq!(linker.links.get(), 3);

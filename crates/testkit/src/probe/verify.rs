@@ -1,9 +1,9 @@
-//! The rows of the relocation tables, bit by bit.
+//! Verifies the rows of the relocation tables bit by bit.
 //!
-//! In: a linker. Out: for each row, what was seen of it. Guaranteed: each of the 64 bits of an
-//! address is set on its own, and each of the five of a bank's number; the whole slot has to be as
-//! the row says, so that a bit that arrives elsewhere fails too. Nothing of this is known of fields
-//! that only the driver fills: of those, that the place is as it was and the record stays.
+//! In: a linker. Out: the observations for each row. Guaranteed: each of the 64 bits of an address
+//! is set alone, and so is each of the five bits of a bank number. The whole slot has to be as the
+//! row says, so a bit in the wrong place fails too. The driver fills some fields; for those, the
+//! place must not change and the record must stay.
 
 use super::batch::{Batch, BatchAnswer, EndingTypes, ProbeLinker, ProbeSpot};
 use super::fate::{RecordFate, Slots};
@@ -14,33 +14,33 @@ use anyhow::{Context, Result};
 use culd_reloc::{CUDA, MERCURY, Observed, RelocDesc, RelocValue, Source};
 use std::collections::BTreeMap;
 
-/// What was seen of a row.
+/// The observations for a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenRow {
     /// The row.
     pub row: &'static RelocDesc,
-    /// Values that ended where the row says.
+    /// The number of values that are where the row says.
     pub right: usize,
     /// What went wrong.
     pub wrong: Vec<String>,
 }
 
-/// What was seen of every row of a table, by code.
+/// The observations for all rows of a table, by code.
 type SeenRows = BTreeMap<u32, SeenRow>;
 
-/// Bank numbers with one bit each that a section of constants can have.
+/// Bank numbers with one bit each; a section of constants can have them.
 const BANKS: [u8; 5] = [1, 2, 4, 8, 16];
 
 /// Bytes of constants of the object in front, in bank 3.
 const FRONT_CONSTANTS: u64 = 0x30;
 
-/// The bank number that nvlink takes for a symbol in no section: `(0 - 0x70000064) & 31`.
+/// The bank number that nvlink uses for a symbol in no section: `(0 - 0x70000064) & 31`.
 const NO_BANK: u8 = 28;
 
 /// Tries all rows of R_CUDA, or on an architecture with Mercury sections, all of R_MERCURY.
 ///
 /// # Errors
-/// When the linker cannot be started, or its output makes no sense.
+/// When the linker cannot be started, or its output is malformed.
 pub fn rows(sm: u32, linker: &dyn ProbeLinker) -> Result<Vec<SeenRow>> {
     let seen = |row: &'static RelocDesc| (row.code.0, SeenRow { row, right: 0, wrong: Vec::new() });
     let mut table: SeenRows = table_of(sm).iter().map(seen).collect();
@@ -80,14 +80,14 @@ fn note(table: &mut SeenRows, kind: u32, what: &str, expected: &RecordFate, seen
     }
 }
 
-/// The whole slot as a row says.
+/// The whole slot according to a row.
 fn applied(sm: u32, row: &'static RelocDesc, value: RelocValue) -> Result<RecordFate> {
     let mut bytes = pattern(sm);
     plain(row).apply(&mut bytes, 0, value)?;
     Ok(RecordFate::expected(sm, row.code.0, &bytes, None))
 }
 
-/// Addresses of one bit: what is applied, and what is kept.
+/// Tries addresses of one bit, with applied and with kept types.
 fn walk(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     use Observed::{Bits, Clears, Ignored, Kept, NoEffect};
     let wanted = |row: &RelocDesc| {
@@ -121,7 +121,7 @@ fn walk(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     Ok(())
 }
 
-/// Numbers of banks, against a constant at 0 behind the constants of another file.
+/// Tries bank numbers, against a constant at 0 behind the constants of another file.
 fn banks(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     let has_bank = |row: &RelocDesc| row.actions.iter().any(|action| action.source == Source::Bank);
     let kinds = kinds(sm, has_bank);
@@ -147,7 +147,7 @@ fn banks(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> 
     Ok(())
 }
 
-/// What only some symbols show: functions, alive and dead, and what is refused.
+/// Tries what only some symbols show: functions, alive and dead, and refused records.
 fn special(sm: u32, linker: &dyn ProbeLinker, table: &mut SeenRows) -> Result<()> {
     let mut guesses = EndingTypes::new();
     let functions =

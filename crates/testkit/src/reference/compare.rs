@@ -1,9 +1,8 @@
-//! Compares what two linkers made of the same inputs.
+//! Compares the results of two linkers for the same inputs.
 //!
-//! In: two linked cubins, or two finished processes. Out: nothing when they agree, else a line that
-//! says where they part. Guaranteed: exactly one thing may differ in the bytes, the payload of the
-//! first tool note, in which a linker names itself, and on sm_100 and later what [`mercury`]
-//! describes.
+//! In: two linked cubins, or two finished processes. Out: nothing if they agree, else a line about
+//! the first difference. Guaranteed: in the bytes, only the payload of the first tool note may
+//! differ, where a linker names itself; on sm_100 and later, also what [`mercury`] describes.
 
 mod carried;
 pub mod code;
@@ -31,11 +30,11 @@ use std::path::Path;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
-/// Compares what nvlink and culd made; the objects that `arguments` name are asked for where they
-/// count.
+/// Compares the outputs of nvlink and culd. The objects that `arguments` name are read only where
+/// they matter.
 ///
 /// # Errors
-/// Where the outputs differ though they should not.
+/// When the outputs differ but should not.
 pub fn outputs(
     arguments: &[String],
     objects: impl FnOnce() -> Vec<Vec<u8>>,
@@ -62,15 +61,15 @@ pub fn outputs_in(
     outputs(arguments, || carried::objects(arguments, dir), expected, actual)
 }
 
-/// The cubins that the files named in `arguments`, which are in `dir`, carry for the target.
+/// The cubins for the target in the files that `arguments` name, which are in `dir`.
 pub fn objects_in(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
     carried::objects(arguments, dir)
 }
 
-/// Compares a program that nvlink linked with culd's; `inputs` are asked for sm_100 and later only.
+/// Compares a program that nvlink linked with culd's; `inputs` matter on sm_100 and later only.
 ///
 /// # Errors
-/// Where they differ though they should not.
+/// When they differ but should not.
 pub fn linked(
     expected: &[u8],
     actual: &[u8],
@@ -97,10 +96,10 @@ fn is_relocatable(arguments: &[String]) -> bool {
     arguments.iter().any(|word| word == "-r" || word == "--relocatable-link")
 }
 
-/// Where two cubins differ; `None` when they are equal but for the linker's own note.
+/// The difference of two cubins; `None` if they are equal except the linker's own note.
 ///
-/// Sections are compared before headers: when a section has another size, all offsets behind it
-/// differ too, and say nothing.
+/// Sections are compared before headers: if a section has another size, all later offsets differ
+/// too.
 pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     if expected == actual {
         return None;
@@ -114,7 +113,7 @@ pub fn cubins(expected: &[u8], actual: &[u8]) -> Option<String> {
     }))
 }
 
-/// A cubin with zeros for what may differ: the payload of the linker's own note.
+/// A cubin with zeros in the payload of the linker's own note, which may differ.
 pub fn without_own_note(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some(payload) = own_note(&bytes).and_then(|own| bytes.get_mut(own)) {
@@ -191,8 +190,8 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A coarse name for a difference: what it is about, without names and numbers of one program. Two
-/// differences of one class are likely to have one cause.
+/// A class of a difference: its text without names and numbers of one program. Differences of one
+/// class are likely to have one cause.
 pub fn class(what: &str) -> String {
     if what.starts_with("exit code") || what.starts_with("message ") {
         return message_class(what);
@@ -216,7 +215,7 @@ pub fn class(what: &str) -> String {
     head.trim_end_matches(|c: char| c.is_ascii_digit() || c == ' ').to_owned()
 }
 
-/// A line of messages without what is quoted and without numbers.
+/// A line of messages without quoted text and numbers.
 fn message_class(what: &str) -> String {
     let line = what.lines().next().unwrap_or_default();
     let unquoted = line.split('\'').step_by(2).collect::<Vec<_>>().join("_");
@@ -237,7 +236,7 @@ fn own_note(bytes: &[u8]) -> Option<Range<usize>> {
     (end <= range.end).then_some(start..end)
 }
 
-/// Names and file ranges of the sections with contents; empty for what is not an ELF file.
+/// Names and file ranges of the sections with contents; empty if the bytes are no ELF file.
 fn sections(bytes: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
     let parse = || -> object::read::Result<Vec<_>> {
         let header = FileHeader64::<LittleEndian>::parse(bytes)?;
@@ -258,7 +257,7 @@ fn sections(bytes: &[u8]) -> Vec<(Vec<u8>, Range<usize>)> {
     parse().unwrap_or_default()
 }
 
-/// Names a file offset by what stands there.
+/// A name for a file offset: the section or table there.
 fn place(bytes: &[u8], at: usize) -> String {
     for (name, range) in sections(bytes) {
         if range.contains(&at) {
@@ -268,7 +267,7 @@ fn place(bytes: &[u8], at: usize) -> String {
     header_place(bytes, at).unwrap_or_else(|| format!("padding, file offset {at:#x}"))
 }
 
-/// Names an offset in the ELF header or the tables of headers.
+/// A name for an offset in the ELF header or the tables of headers.
 fn header_place(bytes: &[u8], at: usize) -> Option<String> {
     if at < size_of::<FileHeader64<LittleEndian>>() {
         return Some(format!("ELF header+{at:#x}"));
@@ -300,8 +299,8 @@ fn header_place(bytes: &[u8], at: usize) -> Option<String> {
     Some(format!("section header {field} of {name}"))
 }
 
-/// Where the outcomes of two runs differ: status, output or messages. The name a linker gives
-/// itself at the start of a line does not count, nor do notes and repeated warnings about a stack.
+/// The difference of two runs: status, output or messages. Names of linkers at the start of lines,
+/// notes and repeated warnings about a stack do not count.
 pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     if expected.status != actual.status {
         let text = actual.stderr_text();
@@ -318,7 +317,7 @@ pub fn outcomes(expected: &Run, actual: &Run) -> Option<String> {
     Some(format!("message {}: '{}' instead of '{}'", first + 1, line(&actual), line(&expected)))
 }
 
-/// The lines that count; nvlink may stand for either linker.
+/// The lines that count, with nvlink as the name of either linker.
 fn messages(run: &Run) -> Vec<String> {
     let lines = plain_lines(&run.stderr_text(), "culd").join("\n");
     stack_warnings_once(plain_lines(&lines, "nvlink"))

@@ -1,4 +1,4 @@
-//! NVIDIA's tools, what their outputs mean, and how culd's are compared with them.
+//! NVIDIA's tools, the meaning of their outputs, and the comparison with culd's.
 
 pub mod compare;
 pub mod oracle;

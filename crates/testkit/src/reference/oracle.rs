@@ -1,8 +1,8 @@
 //! The reference tools of a [`Release`] of CUDA from PyPI, by default 13.0.88.
 //!
 //! In: a release and a folder to install into. Out: an [`Oracle`] that starts ptxas, nvcc and
-//! nvlink. Guaranteed: pinned versions, installed once per folder; nothing of them is ever part of
-//! this project.
+//! nvlink. Guaranteed: versions are pinned and installed once in each folder. No part of them
+//! becomes part of this project.
 
 pub mod cache;
 pub mod process;
@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Duration;
 use wheels::Environment;
 
-/// Time limit of one compilation: nvcc takes seconds, much more on a busy machine.
+/// Time limit of one compilation: nvcc takes seconds, and much longer on a busy machine.
 pub const COMPILE_LIMIT: Duration = Duration::from_secs(300);
 
 /// An installation of the reference tools.
@@ -36,7 +36,7 @@ enum ReferenceLinker {
     Own,
     /// nvlink of another installation of the same release.
     Other(PathBuf),
-    /// A program with nvlink's command line, and the libnvJitLink that it links with.
+    /// A program with nvlink's command line that links with this libnvJitLink.
     StandIn {
         program: PathBuf,
         library: PathBuf,
@@ -44,18 +44,18 @@ enum ReferenceLinker {
     Missing,
 }
 
-/// Variable with the path of the library for the program that stands in for nvlink.
+/// Environment variable with the path of the library, for the program that stands in for nvlink.
 const LIBRARY: &str = "LIBNVJITLINK";
 
 /// Source of that program, in the source tree.
 const STAND_IN: &str = "testdata/jitlink/nvlink.c";
 
 impl Oracle {
-    /// The installation in `dir`, made first when it is missing. `existing` (from `CULD_ORACLE`) is
-    /// a folder with the same layout to use instead.
+    /// The installation in `dir`, which is made if it is missing. `existing` (from `CULD_ORACLE`)
+    /// is a folder with the same layout to use instead.
     ///
     /// # Errors
-    /// When python3 or pip is missing or fails, or when `existing` holds no such tools.
+    /// When python3 or pip is missing or fails, or when `existing` has no such tools.
     pub fn locate(release: &'static Release, dir: &Path, existing: Option<&OsStr>) -> Result<Self> {
         if let Some(existing) = existing {
             return Self::open(release, Path::new(existing))
@@ -69,7 +69,7 @@ impl Oracle {
             // have.
             link("lib", &toolkit.join("lib64"))?;
             link("libcudart.so.13", &toolkit.join("lib/libcudart.so"))?;
-            // nvlink has one place for libnvvm.
+            // nvlink looks for libnvvm in one place.
             fs::create_dir_all(toolkit.join("nvvm/lib64"))?;
             link("../../lib/libnvvm.so.4", &toolkit.join("nvvm/lib64/libnvvm.so"))?;
         }
@@ -152,8 +152,8 @@ impl Oracle {
         self.toolkit.join("lib").join(name)
     }
 
-    /// A command that compiles `source` with `flags` to a cubin that can be linked: ptxas, or nvcc
-    /// for CUDA C++. The flags are for the caller to add; `-ewp` takes the place of the usual mode.
+    /// A command that compiles `source` to a relocatable cubin: ptxas, or nvcc for CUDA C++. The
+    /// caller adds `flags`; `-ewp` among them replaces the usual mode.
     pub fn compiler(&self, source: &Path, flags: &[String]) -> Command {
         let cuda = source.extension().is_some_and(|extension| extension == "cu");
         let mut command = self.command(if cuda { "nvcc" } else { "ptxas" });
@@ -167,8 +167,7 @@ impl Oracle {
         command
     }
 
-    /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it changes start-up time and
-    /// nothing else.
+    /// A command that runs a tool. `LD_LIBRARY_PATH` is removed: it only changes the start-up time.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.tool(name));
         command.env("CUDA_HOME", &self.toolkit).env_remove("LD_LIBRARY_PATH");
@@ -179,8 +178,8 @@ impl Oracle {
     }
 }
 
-/// The program that stands in for nvlink, in the folder `dir`; compiled again when its source has
-/// changed.
+/// The program that stands in for nvlink, in the folder `dir`; it is compiled again if its source
+/// has changed.
 fn stand_in(dir: &Path) -> Result<PathBuf> {
     let source = crate::fixtures::case::source_root().join(STAND_IN);
     let text = fs::read(&source).with_context(|| source.display().to_string())?;
@@ -189,7 +188,7 @@ fn stand_in(dir: &Path) -> Result<PathBuf> {
         return Ok(program);
     }
     let mut gcc = Command::new("gcc");
-    // Aside, because several tasks may do the same at the same time.
+    // Under a temporary name, because several tasks may do this at the same time.
     let fresh = tempfile::Builder::new().tempfile_in(dir)?.into_temp_path();
     gcc.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&fresh).arg(&source).arg("-ldl");
     let run = process::run(&mut gcc, COMPILE_LIMIT).context("gcc is needed")?;

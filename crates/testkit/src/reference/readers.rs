@@ -1,4 +1,4 @@
-//! What readers of ELF that are not ours see in a file: goblin, and readelf.
+//! Reads ELF files with independent readers: goblin and readelf.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use goblin::elf::Elf;
 use goblin::elf::section_header::{SHN_XINDEX, SHT_SYMTAB_SHNDX};
 
-/// As many sections have their number in the header of an ELF file.
+/// The most sections whose number fits the header of an ELF file.
 const MOST_SECTIONS: usize = 0xff00;
 
 /// A function, and the section that it is in.
@@ -15,15 +15,15 @@ const MOST_SECTIONS: usize = 0xff00;
 pub struct FunctionPlace {
     /// Mangled name.
     pub function: String,
-    /// Name of the section; `None` where there is no such section.
+    /// Name of the section; `None` if there is no such section.
     pub section: Option<String>,
 }
 
-/// The defined functions of an ELF file, `st_shndx` with the escape for many sections resolved by
+/// The defined functions of an ELF file. The escape in `st_shndx` for many sections is resolved by
 /// the rules of ELF.
 ///
 /// # Errors
-/// goblin cannot read it, or a name is missing.
+/// When goblin cannot read it, or a name is missing.
 pub fn functions(image: &[u8]) -> Result<Vec<FunctionPlace>> {
     let elf = Elf::parse(image).context("goblin")?;
     let high = elf.section_headers.iter().find(|header| header.sh_type == SHT_SYMTAB_SHNDX);
@@ -46,10 +46,10 @@ pub fn functions(image: &[u8]) -> Result<Vec<FunctionPlace>> {
     placed.collect()
 }
 
-/// Where readelf is installed, checks that it lists as many functions and sections as goblin.
+/// Checks that readelf, if installed, lists the same number of functions and sections as goblin.
 ///
 /// # Errors
-/// It does not, or either cannot read the file.
+/// When the numbers differ, or one of them cannot read the file.
 pub fn agree(image: &[u8]) -> Result<()> {
     let elf = Elf::parse(image).context("goblin")?;
     let file = tempfile::NamedTempFile::new()?;
@@ -61,7 +61,7 @@ pub fn agree(image: &[u8]) -> Result<()> {
     let listed = text.lines().filter(|line| line.contains(" FUNC ")).count();
     let functions = elf.syms.iter().filter(|symbol| symbol.is_function()).count();
     ensure!(listed == functions, "readelf: {listed} functions of {functions}");
-    // Behind the escape of the header stands the number.
+    // With the escape in the header, the null section has the number.
     let sections = elf.section_headers.len();
     let number = format!("({sections})");
     let mut lines = text.lines().filter(|line| line.contains("section headers"));
@@ -70,10 +70,10 @@ pub fn agree(image: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a shared library exports, sorted: type, binding, name with version.
+/// The exports of a shared library, sorted: type, binding, name with version.
 ///
 /// # Errors
-/// readelf, which comes with gcc, cannot be run or does not read it.
+/// When readelf, which comes with gcc, cannot be run or cannot read the file.
 pub fn exports(library: &Path) -> Result<Vec<String>> {
     let symbols = readelf(&["-W", "--dyn-syms"], library)?;
     let rows = symbols.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -85,10 +85,10 @@ pub fn exports(library: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The name that programs load a shared library by.
+/// The name by which programs load a shared library.
 ///
 /// # Errors
-/// As [`exports`], or it has none.
+/// As [`exports`], or when it has none.
 pub fn soname(library: &Path) -> Result<String> {
     let dynamic = readelf(&["-dW"], library)?;
     let name = dynamic.split_once("Library soname: [").and_then(|(_, rest)| rest.split_once(']'));
@@ -108,7 +108,8 @@ pub fn sections(file: &Path) -> Result<Vec<(String, u64)>> {
         if number == 0 {
             continue;
         }
-        // Types that readelf does not know are several words; addresses come first behind them.
+        // Types that readelf does not know are several words; the first word after them is the
+        // address.
         let words: Vec<&str> = words.split_whitespace().collect();
         let address = words.iter().position(|word| word.len() == 16 && word.starts_with("0000"));
         let size = address.and_then(|at| words.get(at + 2)).context("a section without size")?;
@@ -118,7 +119,7 @@ pub fn sections(file: &Path) -> Result<Vec<(String, u64)>> {
     Ok(found)
 }
 
-/// The dynamic loader and the libraries that a program needs; none where it is static.
+/// The dynamic loader and the libraries of a program; none if it is static.
 ///
 /// # Errors
 /// As [`exports`].

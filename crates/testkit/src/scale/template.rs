@@ -1,8 +1,8 @@
-//! One compiled module that stands for many.
+//! One compiled module that is cloned many times.
 //!
 //! In: the numbers of a [`ScaleCase`] and the role of a module. Out: a cubin with placeholders for
-//! names, and clones of it. Guaranteed: names are 8 bytes before and after the exchange, in every
-//! section they occur in.
+//! names, and clones of it. Guaranteed: names have 8 bytes before and after the exchange, in every
+//! section.
 
 use super::{CallPattern, ScaleCase, ScaleDebug};
 use crate::reference::oracle::{Oracle, process};
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 /// Stands for the module itself.
 const OWN: &str = "QSELFxxQ";
-/// Prefix of section names that hold a checksum of the source; distinct per module in real
+/// Prefix of section names with a checksum of the source, which differs between modules of real
 /// programs.
 const SOURCE_SECTION: &[u8] = b".nv_debug_ptx_txt.";
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Stands for the k-th module that is called.
+/// The placeholder of the k-th module that is called.
 fn callee(k: usize) -> String {
     format!("QFAN{k:02}xQ")
 }
 
-/// What a module does in the call graph.
+/// The role of a module in the call graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// The first one, which always has a kernel.
@@ -42,9 +42,9 @@ pub(super) enum Role {
 pub(super) struct Template {
     pub(super) role: Role,
     bytes: Vec<u8>,
-    /// Where names stand: offset and which module (`None`: itself).
+    /// The places of names: offset, and the number of the called module (`None`: itself).
     names: Vec<(usize, Option<usize>)>,
-    /// Where checksums of sources stand: offset and number of digits.
+    /// The places of checksums of sources: offset and number of digits.
     checksums: Vec<(usize, usize)>,
 }
 

@@ -1,7 +1,7 @@
-//! The cubins that the files of a link carry.
+//! Finds the cubins in the files of a link.
 //!
-//! In: the arguments of a link and its folder. Out: what it may link, for the comparison to know.
-//! Guaranteed: files that cannot be read or are damaged carry nothing; the linkers report them.
+//! In: the arguments of a link and its folder. Out: the cubins that it may link, for the
+//! comparison. Guaranteed: unreadable and damaged files have none; the linkers report them.
 
 use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container::{ImageKind, containers};
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 /// The largest image that is decompressed.
 const LIMIT: u64 = 1 << 28;
 
-/// The cubins that `arguments` name in `dir`: files of their own, and in host objects and libraries
-/// the images for the target's number.
+/// The cubins that `arguments` name in `dir`: cubin files, and images for the target in host
+/// objects and libraries.
 pub(super) fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
     let target = arguments.iter().find_map(|word| word.strip_prefix("-arch=sm_"));
     let digits = target.map_or("", |target| target.trim_end_matches(['a', 'f']));
     let mut found = Vec::new();
     for path in files(arguments) {
         let Ok(data) = fs::read(dir.join(path)) else { continue };
-        // What was found before the damage counts.
+        // Cubins in front of the damage count.
         _ = collect(&data, digits.parse().unwrap_or(0), &mut found);
     }
     found

@@ -1,4 +1,4 @@
-//! How much code a cubin has.
+//! Measures the code of a cubin.
 //!
 //! In: a cubin. Out: its functions with their bytes and registers. Guaranteed: pure.
 
@@ -17,7 +17,7 @@ pub struct CodeSize {
     pub entry: bool,
 }
 
-/// The functions of `cubin` by name; `None` of what is no cubin. Local functions of one name are
+/// The functions of `cubin` by name; `None` if it is no cubin. Local functions of one name count as
 /// one.
 pub fn functions(cubin: &[u8]) -> Option<BTreeMap<String, CodeSize>> {
     let cubin = Cubin::parse(cubin).ok()?;

@@ -1,9 +1,9 @@
 //! A link of damaged files by both linkers.
 //!
-//! In: a [`Mutant`] and the [`Tools`]. Out: an [`DamageAnswer`]: who took the files, whether the
-//! outputs are equal, and the entry of docs/DIFFERENCES.md that says why not. Guaranteed: an entry
-//! is named only where the words of a linker, or a further link that shows what nvlink did with the
-//! files, say that it applies.
+//! In: a [`Mutant`] and the [`Tools`]. Out: a [`DamageAnswer`]: which linker accepts the files,
+//! whether the outputs are equal, and the entry of docs/DIFFERENCES.md that explains a difference.
+//! Guaranteed: an entry is named only if a linker's message, or another link of the same files,
+//! shows that it applies.
 
 use super::carried::objects;
 use super::damaged_rules::{self, DamageFacts};
@@ -31,7 +31,7 @@ pub enum DamageClass {
     SameRefusal,
     /// Both refuse, in different words.
     OtherRefusal,
-    /// nvlink was ended by a signal or found a fault in itself; culd refuses.
+    /// nvlink ended by a signal or reported an internal error; culd refuses.
     DiedRefused,
     /// The same; culd links.
     DiedLinked,
@@ -43,7 +43,7 @@ pub enum DamageClass {
     CuldAccepts,
     /// Both link, and the outputs differ.
     OutputsDiffer,
-    /// culd was ended by a signal, or did not end.
+    /// culd ended by a signal, or did not end.
     CuldFails,
 }
 
@@ -88,12 +88,12 @@ impl fmt::Display for DamageClass {
     }
 }
 
-/// What came of a link by both.
+/// The result of a link by both.
 #[derive(Clone, Debug)]
 pub struct DamageAnswer {
     /// How they ended.
     pub class: DamageClass,
-    /// The key of the entry that says why (docs/DIFFERENCES.md), if there is one and one is needed.
+    /// The key of the entry of docs/DIFFERENCES.md that explains the class, if it needs one.
     pub key: Option<&'static str>,
     /// What differs, in a line.
     pub what: String,
@@ -105,14 +105,14 @@ pub(super) struct DamagedLink {
     pub(super) output: Option<Vec<u8>>,
 }
 
-/// What only culd has, and what asks for other rules than those of this nvlink.
+/// Options that only culd has, or that choose other rules than those of this nvlink.
 const OWN: &[&str] =
     &["--stats", "--strict", "--trace=trace.json", "--threads=2", "--dialect=13.5"];
 
 /// Makes the link of `mutant` with both linkers in folders below `dir`.
 ///
 /// # Errors
-/// When a linker cannot be started or a file not be written or read.
+/// When a linker cannot be started, or a file cannot be written or read.
 pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<DamageAnswer> {
     let words_of = |mutant: &Mutant| -> Vec<String> {
         mutant.args.iter().filter(|word| !OWN.contains(&word.as_str())).cloned().collect()
@@ -123,11 +123,11 @@ pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<DamageAnswe
         command.env("TMPDIR", dir);
         command
     };
-    // culd has no compiler for PTX of its own.
+    // culd has no PTX compiler of its own.
     let culd = || {
         let mut command = candidate(tools);
         command.env("PATH", tools.oracle.toolkit().join("bin"));
-        // The rules of this nvlink, whatever made the files.
+        // The rules of this nvlink, not those of the release that compiled the files.
         command.arg(format!("--dialect={}", tools.oracle.release().name));
         command
     };
@@ -187,7 +187,7 @@ fn link(
     Ok(DamagedLink { run, output })
 }
 
-/// True for an end that is no answer.
+/// True if the linker crashed or did not end.
 fn died(link: &DamagedLink) -> bool {
     matches!(link.run.status, Status::Signal(_))
         || ["Internal error", "Internal FNLZR error"]
@@ -243,8 +243,8 @@ fn class_of(
     }
 }
 
-/// The input in whose place culd, given less of it, does what nvlink did with it: nvlink leaves the
-/// rest out without a word.
+/// The input of which nvlink silently ignores a part: culd does the same as nvlink if it gets only
+/// the rest.
 fn left_out(
     tools: &Tools,
     culd: &dyn Fn() -> Command,
@@ -275,7 +275,7 @@ fn left_out(
     Ok(None)
 }
 
-/// What of a file nvlink may look at: nothing, or the first fat binary of several.
+/// The parts of a file that nvlink may read: none, or the first of several fat binaries.
 fn less(bytes: &[u8]) -> Vec<&[u8]> {
     let fatbins = match HostObject::parse(bytes) {
         Ok(Some(object)) => object.fatbins.first().map_or(bytes, |section| section.data),

@@ -1,8 +1,8 @@
-//! Why two linkers treat damaged files differently.
+//! Explains why two linkers treat damaged files differently.
 //!
-//! In: what both did. Out: the key of the entry of docs/DIFFERENCES.md that says so. Guaranteed: a
-//! rule looks for words or facts that only its entry explains; a difference that fits none is
-//! reported as unexplained.
+//! In: the results of both. Out: the key of the entry of docs/DIFFERENCES.md that explains them.
+//! Guaranteed: a rule looks for words or facts that only its entry explains; a difference that fits
+//! none is reported as unexplained.
 
 use super::damaged::{DamageClass, DamagedLink};
 use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
@@ -16,7 +16,8 @@ pub(super) struct DamageFacts<'f> {
     pub(super) what: &'f str,
 }
 
-/// An entry: for which class, and what the linkers say; an empty part is in every text.
+/// A rule of an entry: the class, and parts of the linkers' messages; an empty part is in every
+/// text.
 struct DamageRule {
     key: &'static str,
     class: DamageClass,
@@ -53,21 +54,21 @@ const RULES: &[DamageRule] = &[
     rule("ignored-inputs", DamageClass::EqualOutputs, "", "warning : SM Arch ('"),
     rule("options", DamageClass::CuldAccepts, "fatal   : Unknown option '", ""),
     rule("fatbin-segment", DamageClass::CuldAccepts, "fatal   : Could not find fatbin in ", ""),
-    // What is wrong with the archive is nothing that a member's bytes depend on.
+    // The fault of the archive does not concern the bytes of its members.
     rule("archive-names", DamageClass::CuldAccepts, "fatal   : unexpected archive format", ""),
     rule("archive-names", DamageClass::CuldAccepts, "fatal   : Memory allocation failure", ""),
 ];
 
-/// True for the options that docs/DIFFERENCES.md, preserve-with-selection, is about.
+/// True for the options of docs/DIFFERENCES.md, preserve-with-selection.
 fn preserves_with_selection(words: &[String]) -> bool {
     let starts =
         |option: &str| words.iter().any(|word| word.trim_start_matches('-').starts_with(option));
     starts("preserve-relocs") && (starts("kernels-used") || starts("variables-used"))
 }
 
-/// The entry about outputs that differ, by what the linkers make of the files before the damage:
-/// whether these outputs `differ` as well; nvlink's and culd's outputs, and nvlink's of the good
-/// files.
+/// The entry about outputs that differ, by the links of the undamaged files. `differ` is true if
+/// those outputs differ too; `theirs` and `ours` are nvlink's and culd's outputs, `good` is
+/// nvlink's of the undamaged files.
 pub(super) fn key_beside_good(
     words: &[String],
     differ: bool,
@@ -78,12 +79,12 @@ pub(super) fn key_beside_good(
     if differ && preserves_with_selection(words) {
         return Some("preserve-with-selection");
     }
-    // A third of the programs is labelled for another target than it was compiled for: nvlink's
-    // finalizer makes code for that.
+    // A third of the programs have the label of another target than they were compiled for;
+    // nvlink's finalizer makes code for that target.
     if differ && mercury::applies(theirs) {
         return Some("kept-code");
     }
-    // nvlink did not look at what was damaged, and made it anew.
+    // nvlink did not read the damaged part, and made it anew.
     let anew = mercury::applies(theirs)
         && good.output.as_deref().is_some_and(|good| differ_in_notes_only(good, theirs));
     (anew || differs_in_machine_half(theirs, ours)).then_some("damaged-halves")
@@ -103,9 +104,9 @@ pub(super) fn key(class: DamageClass, facts: &DamageFacts<'_>) -> Option<&'stati
     })
 }
 
-/// True for outputs of sm_100 and later that differ in what nvlink's finalizer makes anew for
-/// machine code and in nothing else: Mercury's half, data, constants, names and the list of
-/// sections are equal.
+/// True for outputs of sm_100 and later that differ only in parts that nvlink's finalizer makes
+/// anew for machine code: the Mercury half, data, constants, names and the list of sections are
+/// equal.
 fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
     const ANEW: &[&[u8]] = &[
         b".text.",
@@ -129,7 +130,7 @@ fn differs_in_machine_half(expected: &[u8], actual: &[u8]) -> bool {
         && theirs.iter().zip(&ours).all(|(a, b)| a.0 == b.0 && equal(a, &b.1))
 }
 
-/// True for files with equal sections but for those of tool notes, which name the inputs.
+/// True for files whose sections are equal except tool notes, which name the inputs.
 fn differ_in_notes_only(good: &[u8], other: &[u8]) -> bool {
     let contents = |bytes: &[u8]| -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let content = |(name, range): (Vec<u8>, Range<usize>)| {

@@ -1,8 +1,8 @@
-//! Which differences of single links are deliberate.
+//! Finds the deliberate differences of single links.
 //!
-//! In: how both linkers ended. Out: the keys of the entries that say so (docs/DIFFERENCES.md).
-//! Guaranteed: what is excused is a link that culd refuses with the words of that entry, and
-//! outputs that differ in what [`unified`] and [`barriers`] know.
+//! In: the results of both linkers. Out: the keys of the entries of docs/DIFFERENCES.md that
+//! explain them. Guaranteed: an entry explains only links that culd refuses with its words, and
+//! differences of outputs that [`unified`] and [`barriers`] know.
 
 mod barriers;
 pub(super) mod unified;
@@ -18,13 +18,13 @@ use std::collections::HashSet;
 enum NvlinkEnd {
     /// It wrote an output, or at least did not complain.
     Accepts,
-    /// It was killed, did not end, or found a fault in itself.
+    /// It was killed, did not end, or reported an internal error.
     Fails,
     /// It reported an error.
     Refuses,
 }
 
-/// An entry: how nvlink ends, and a part of what culd says.
+/// A rule of an entry: the end of nvlink, and a part of culd's message.
 struct DeliberateRule {
     key: &'static str,
     theirs: &'static [NvlinkEnd],
@@ -56,7 +56,7 @@ const RULES: &[DeliberateRule] = &[
         theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails],
         ours: "its type means nothing for a texture, sampler or surface reference",
     },
-    // The rows of the entry's table, as culd words them.
+    // The rows of the entry's table, in the words of culd's messages.
     DeliberateRule { ours: "its type describes a function, but its symbol is", ..BAD_RELOCATION },
     DeliberateRule { ours: "its symbol has no type", ..BAD_RELOCATION },
     DeliberateRule { ours: "its symbol is local and undefined", ..BAD_RELOCATION },
@@ -82,23 +82,22 @@ const RULES: &[DeliberateRule] = &[
     },
     DeliberateRule {
         key: "unified-places",
-        // What both refuse, nvlink refuses for an error that it finds later.
+        // If both refuse, nvlink does so for an error that it finds later.
         theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Fails, NvlinkEnd::Refuses],
         ours: ": the index file does not list it",
     },
 ];
 
-/// What nvlink forgets beside objects of CUDA 12.9, of any release.
+/// The barriers that nvlink of any release forgets in a link with objects of CUDA 12.9.
 pub(super) const BARRIERS: &str = "barriers-of-cuda-12";
 
-/// True for what nvlink and culd do when an alias that nobody uses is in a program: `how` they
-/// ended.
+/// True for the results `how` of a program with an unused alias.
 pub(super) fn is_unused_alias(how: &str, aliases: impl FnOnce() -> bool) -> bool {
     how == "nvlink fatal   : Internal error: reference to deleted symbol; exit code 0" && aliases()
 }
 
-/// What culd says of objects in which nvlink has resolved too much (docs/DIFFERENCES.md,
-/// early-relocations).
+/// A part of culd's message about objects in which nvlink has resolved too much
+/// (docs/DIFFERENCES.md, early-relocations).
 const RESOLVED_EARLY: &str = "cannot be linked here: nvlink -r resolved references to ";
 
 /// True for a difference that is such a refusal.
@@ -114,7 +113,7 @@ pub(super) fn is_parameter_name(what: &str) -> bool {
         && what.contains("first defined in '<input>'")
 }
 
-/// True for an object with a function on another one's code.
+/// True for an object with a function that shares the code of another.
 pub(super) fn has_alias(object: &[u8]) -> bool {
     Cubin::parse(object).is_ok_and(|cubin| {
         cubin.symbols.iter().any(|symbol| {
@@ -125,8 +124,8 @@ pub(super) fn has_alias(object: &[u8]) -> bool {
     })
 }
 
-/// True for what nvlink and culd do with a selection of kernels where a weak function or kernel,
-/// whose code has relocations, is defined again in a later object: `how` they ended.
+/// True for the results `how` of a link with a selection of kernels in which a later object defines
+/// a weak function again whose code has relocations.
 pub(super) fn is_replaced_with_selection(
     how: &str,
     arguments: &[String],
@@ -140,8 +139,8 @@ pub(super) fn is_replaced_with_selection(
         && defined_again(&objects())
 }
 
-/// True for objects of which one has a weak function whose code has relocations, and a later one
-/// defines it.
+/// True if one of the objects has a weak function whose code has relocations, and a later one
+/// defines it again.
 fn defined_again(objects: &[Vec<u8>]) -> bool {
     let mut weak = HashSet::new();
     for object in objects.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
@@ -174,12 +173,12 @@ pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static st
     unified::keys(expected, actual).into_iter().flatten().collect()
 }
 
-/// The entry whose words a refusal has.
+/// The entry whose words are in a refusal.
 pub(super) fn refusal(text: &str) -> Option<&'static str> {
     RULES.iter().find(|rule| text.contains(rule.ours)).map(|rule| rule.key)
 }
 
-/// The key of the difference that `verdict` is about.
+/// The key of the difference in `verdict`.
 pub(super) fn key(expected: &Run, actual: &Run, verdict: &Verdict) -> Option<&'static str> {
     let theirs = match verdict {
         Verdict::Different(_) if expected.status.success() => NvlinkEnd::Accepts,

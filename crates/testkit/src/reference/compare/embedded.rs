@@ -1,8 +1,7 @@
-//! Compares files in which linked cubins lie as they are: objects of `nvcc -dlink`, programs,
-//! libraries.
+//! Compares files with uncompressed linked cubins: objects of `nvcc -dlink`, programs, libraries.
 //!
-//! In: two files that were made alike but for the device linker. Out: who linked the cubins in
-//! them, and where the files part. Guaranteed: every byte counts but for the payloads of the
+//! In: two files that differ only in the device linker that made them. Out: the linkers of their
+//! cubins, and the first difference. Guaranteed: every byte counts except the payloads of the
 //! linkers' own notes.
 
 use super::mercury::LinkObjects;
@@ -29,8 +28,8 @@ pub fn linkers(file: &[u8]) -> Vec<String> {
     images(file).into_iter().map(name).collect()
 }
 
-/// Where two files differ; `None` when they are equal but for the own notes of the linked cubins in
-/// them.
+/// The difference of two files; `None` if they are equal except the own notes of their linked
+/// cubins.
 pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (images(expected), images(actual));
     for (number, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
@@ -49,7 +48,7 @@ pub fn files(expected: &[u8], actual: &[u8]) -> Option<String> {
     Some(format!("offset {first:#x}, outside of cubins; {ours} cubins instead of {theirs}"))
 }
 
-/// The linked cubins in a file that are stored without compression.
+/// The uncompressed linked cubins in a file.
 fn images(file: &[u8]) -> Vec<EmbeddedCubin> {
     let mut images = Vec::new();
     let mut at = 0;

@@ -1,10 +1,10 @@
-//! Compares linked cubins of sm_100 and later, in which nvlink's finalizer wrote the code of some
-//! kernels again and culd kept the objects' (docs/DIFFERENCES.md, kept-code).
+//! Compares linked cubins of sm_100 and later. nvlink's finalizer rewrites the code of some
+//! kernels; culd keeps the code of the objects (docs/DIFFERENCES.md, kept-code).
 //!
-//! In: what nvlink and culd made of the same objects. Out: how many kernels are of which class, or
-//! where the files part. Guaranteed: the class of a kernel follows from culd's output and the
-//! inputs alone, never from what differs; outside of the kernels that may differ every byte counts,
-//! but for what `listed` and `copies` name, which is counted.
+//! In: the outputs of nvlink and culd for the same objects. Out: the number of kernels of each
+//! class, or the first difference. Guaranteed: the class of a kernel follows from culd's output and
+//! the inputs alone, never from the difference. Outside the kernels that may differ every byte
+//! counts, except bytes that `listed` and `copies` name; those are counted.
 //!
 //! | class | which kernels | what may differ |
 //! |---|---|---|
@@ -45,7 +45,7 @@ use std::ops::Range;
 /// The bits of an instruction that say when the hardware may start it.
 const CONTROL: Range<u32> = 105..122;
 
-/// True for cubins whose code nvlink may have written again.
+/// True for cubins whose code nvlink may have rewritten.
 pub fn applies(bytes: &[u8]) -> bool {
     View::parse(bytes).is_ok_and(|view| view.cubin.header.sm() >= 100)
 }
@@ -56,10 +56,10 @@ pub(super) fn has_equal_names(object: &[u8]) -> bool {
     applies(object) && View::parse(object).is_ok_and(|view| copies::has_equal_names(&view))
 }
 
-/// Compares what nvlink made with what culd made of `inputs`.
+/// Compares nvlink's output with culd's for `inputs`.
 ///
 /// # Errors
-/// Where the files part although they should not, or where culd's contradicts itself.
+/// When the files differ but should not, or when culd's contradicts itself.
 pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Classes, String> {
     let ours = View::parse(actual).map_err(|error| format!("culd's output: {error}"))?;
     let theirs = View::parse(expected).map_err(|error| format!("nvlink's output: {error}"))?;
@@ -106,8 +106,8 @@ pub fn compare(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<C
     Ok(classes)
 }
 
-/// The bytes of both files without the control bits that may differ, and with places in code where
-/// they are in nvlink's; without them where that is not known.
+/// The bytes of both files without the control bits that may differ. Places in code are those of
+/// nvlink's file, or cleared if unknown.
 fn masked_both(
     (theirs, ours): (&View<'_>, &View<'_>),
     kernels: &[ClassifiedKernel],
@@ -133,8 +133,8 @@ fn masked_both(
     masked
 }
 
-/// Clears in both files, or makes equal, what docs/DIFFERENCES.md lists; the keys of what did
-/// differ.
+/// Clears in both files, or makes equal, bytes that docs/DIFFERENCES.md lists. Returns the keys of
+/// those that differed.
 fn clear_listed(
     (theirs, ours): (&View<'_>, &View<'_>),
     inputs: &LinkObjects,
@@ -159,7 +159,7 @@ fn clear_listed(
     found
 }
 
-/// Where code is not what the finalizer makes of `kernel`'s.
+/// The first place where code is not the finalizer's output for `kernel`.
 fn other_code(kernel: &ClassifiedKernel, theirs: &View<'_>, ours: &View<'_>) -> Option<String> {
     let code = theirs.cubin.sections.get(kernel.section)?;
     match &kernel.class {
@@ -173,7 +173,8 @@ fn other_code(kernel: &ClassifiedKernel, theirs: &View<'_>, ours: &View<'_>) -> 
     }
 }
 
-/// Where culd's code of a kernel that may differ from nvlink's is not the compiler's.
+/// The first place where culd's code of a kernel that may differ from nvlink's is not the
+/// compiler's.
 fn changed_code(
     kernel: &ClassifiedKernel,
     inputs: &LinkObjects,

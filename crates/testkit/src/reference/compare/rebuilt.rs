@@ -1,5 +1,5 @@
-//! Objects taken apart and built again: each linker has to make the same of them as of those that
-//! were compiled.
+//! Takes objects apart and builds them again: each linker has to make the same output of them as of
+//! the compiled ones.
 //!
 //! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: all bytes of the outputs count, messages
 //! and exit status too.
@@ -14,7 +14,7 @@ use super::trial::{Difference, Tools, Verdict, candidate, link};
 use crate::fixtures::rebuild::rebuild;
 use crate::reference::oracle::process::Status;
 
-/// Where the objects lie that were built again.
+/// The folder of the objects that were built again.
 const FOLDER: &str = "rebuilt";
 
 /// Compares the links of the files in `dir` with those of the same files built again.

@@ -1,10 +1,10 @@
-//! Objects that either linker made with `-r`, linked again by both, with fresh objects and without.
+//! Links objects that either linker made with `-r` again by both, alone and with compiled objects.
 //!
-//! In: a command line. Out: what differs, and counts by who made the object and what is made of it.
-//! Guaranteed: of the same files both linkers make the same bytes or say the same; a program that
-//! culd makes is that of one step ([`ProgramText`]), however it came about. What nvlink has made
-//! unusable with `-r` culd refuses (docs/DIFFERENCES.md, early-relocations), and of each refusal it
-//! is counted whether nvlink's program is wrong.
+//! In: a command line. Out: the differences, and counts by the maker of the object and the next
+//! step. Guaranteed: both linkers make the same bytes of the same files, or give the same messages.
+//! Every program of culd is that of one step ([`ProgramText`]). culd refuses objects that nvlink's
+//! `-r` has made unusable (docs/DIFFERENCES.md, early-relocations); each refusal is counted with
+//! whether nvlink's program is wrong.
 //!
 //! | step | files |
 //! |---|---|
@@ -43,7 +43,7 @@ impl ObjectMaker {
         }
     }
 
-    /// Who made an object of one that `first` made.
+    /// The makers of an object that was made of an object of `first`.
     fn again(self, first: ObjectMaker) -> &'static str {
         match (first, self) {
             (ObjectMaker::Nvlink, ObjectMaker::Nvlink) => "nvlink of nvlink's",
@@ -53,7 +53,7 @@ impl ObjectMaker {
         }
     }
 
-    /// How the rows of what another `-r` makes of its object are called.
+    /// The name of the rows about another `-r` of its object.
     fn object(self) -> &'static str {
         match self {
             ObjectMaker::Nvlink => "-r of nvlink's",
@@ -66,7 +66,7 @@ impl ObjectMaker {
 const FIRST: &str = "step-1.cubin";
 const SECOND: &str = "step-2.cubin";
 
-/// An object that was made of some files.
+/// An object that a linker made of some files.
 struct SteppedObject<'a> {
     by: ObjectMaker,
     group: &'a [String],
@@ -79,13 +79,13 @@ struct SteppedObject<'a> {
 /// A link in several steps.
 struct SteppedLink {
     files: Vec<String>,
-    /// The compiled files that they come from, in order.
+    /// The compiled files in it, in order.
     sources: Vec<String>,
     /// It makes an object.
     object: bool,
 }
 
-/// One program and how it is compared.
+/// One program, and the data of its comparison.
 struct Relinking<'a> {
     tools: &'a Tools,
     arguments: &'a [String],
@@ -95,16 +95,16 @@ struct Relinking<'a> {
     objects: Objects<'a>,
     /// Steps do not change the program.
     one_program: bool,
-    /// The programs of one step by the order of the files; none where it does not link.
+    /// The programs of one step by the order of the files; `None` if it does not link.
     one: HashMap<Vec<String>, Option<ProgramText>>,
     classes: Classes,
 }
 
-/// Compares the links of `arguments` in `dir` in several steps, whoever makes which of them; no
-/// verdict where options make no plain program.
+/// Compares the links of `arguments` in `dir` in several steps by either linker. There is no
+/// verdict if the options make no plain program.
 ///
 /// # Errors
-/// When a linker cannot be started or a file not be read.
+/// When a linker cannot be started, or a file cannot be read.
 pub fn compare_relinked(
     tools: &Tools,
     arguments: &[String],
@@ -127,7 +127,7 @@ pub fn compare_relinked(
     Ok(found.map_or(Verdict::Identical(relinking.classes), Verdict::Different))
 }
 
-/// Files that are put together, and those that are left.
+/// The files of an object, and the other files.
 fn groups(files: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
     let split = |from: usize, to: usize| {
         let rest = (0..files).filter(|file| !(from..to).contains(file));
@@ -168,7 +168,7 @@ impl Relinking<'_> {
         Ok(None)
     }
 
-    /// The object with the rest of the files, in both orders.
+    /// Links the object with the rest of the files, in both orders.
     fn last_steps(&mut self, made: &SteppedObject<'_>) -> Result<Option<Difference>> {
         let first = [FIRST.to_owned()];
         let (by, what) = (made.by.name(), &made.what);
@@ -190,7 +190,7 @@ impl Relinking<'_> {
         }
     }
 
-    /// The object and the rest as an object again.
+    /// Makes an object of the object and the rest.
     fn further_steps(&mut self, made: &SteppedObject<'_>) -> Result<Option<Difference>> {
         let (first, what) = (made.by, &made.what);
         let files = [&[FIRST.to_owned()][..], made.rest].concat();
@@ -209,7 +209,7 @@ impl Relinking<'_> {
         Ok(found)
     }
 
-    /// Links with one of the linkers; `None` when that fails.
+    /// Links with one of the linkers; `None` if that fails.
     fn make(
         &self,
         maker: ObjectMaker,
@@ -228,7 +228,7 @@ impl Relinking<'_> {
         done.then(|| fs::read(self.dir.join(out)).context("no output")).transpose()
     }
 
-    /// Makes `link` with both linkers and counts how they agree.
+    /// Makes `link` with both linkers and counts the result.
     fn compare(
         &mut self,
         direction: &'static str,
@@ -237,7 +237,7 @@ impl Relinking<'_> {
     ) -> Result<Option<Difference>> {
         let mut arguments = self.options.clone();
         if link.object {
-            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md,
+            // Sizes of shared memory depend on the records that are kept (docs/DIFFERENCES.md,
             // early-relocations).
             arguments.retain(|word| word != "-v");
             arguments.push("-r".to_owned());
@@ -251,7 +251,7 @@ impl Relinking<'_> {
             Verdict::Identical(found) => {
                 self.classes += found;
                 fault = self.fault("culd", link)?;
-                // Of what nvlink resolved twice nothing is left to be seen.
+                // If nvlink resolves a record twice, the output does not show it.
                 if fault.is_some() && direction == ObjectMaker::Nvlink.again(ObjectMaker::Nvlink) {
                     (fault, listed) = (None, Some("early-relocations"));
                 } else {
@@ -295,8 +295,8 @@ impl Relinking<'_> {
         Ok(fault.map(|fault| Difference { arguments, what: format!("of {what}: {fault}") }))
     }
 
-    /// The program of one step; none where there is none, or where steps may change it because
-    /// names are defined repeatedly.
+    /// The program of one step; `None` if there is none, or if steps may change it because names
+    /// are defined repeatedly.
     fn one(&mut self, files: &[String]) -> Result<Option<&ProgramText>> {
         if !self.one.contains_key(files) {
             let linked = self.make(ObjectMaker::Culd, files, false, "one-step.out")?;
@@ -309,7 +309,7 @@ impl Relinking<'_> {
         Ok(self.one.get(files).and_then(Option::as_ref))
     }
 
-    /// What is wrong with the program that a linker has just made.
+    /// The fault of the program that a linker has just made.
     fn fault(&mut self, folder: &str, link: &SteppedLink) -> Result<Option<String>> {
         if link.object || self.one(&link.sources)?.is_none() {
             return Ok(None);
@@ -331,10 +331,9 @@ impl Relinking<'_> {
         })
     }
 
-    /// The files without room in the shared memory of kernels that no variable takes, which nvlink
-    /// 13.1 and later adds with `-r` and 13.4 and later keeps (docs/DIALECTS.md, shared sections
-    /// without a variable); none where no file has any. What is left has to be the program of one
-    /// step.
+    /// The files without unused room in the shared memory of kernels; `None` if no file has such
+    /// room. nvlink 13.1 and later adds it with `-r`, 13.4 and later keeps it (docs/DIALECTS.md,
+    /// shared sections without a variable). Without it, the program has to be that of one step.
     fn without_bare_shared(&self, files: &[String]) -> Result<Option<Vec<String>>> {
         let mut any = false;
         let mut names = Vec::new();
@@ -351,8 +350,8 @@ impl Relinking<'_> {
         Ok(any.then_some(names))
     }
 
-    /// True where nvlink's program lacks the shared memory of whole programs
-    /// (docs/DIFFERENCES.md, whole-program-again).
+    /// True if nvlink's program lacks the shared memory of whole programs (docs/DIFFERENCES.md,
+    /// whole-program-again).
     fn lacks_shared_sections(&mut self, link: &SteppedLink) -> Result<bool> {
         if link.object || !whole::may_lack_shared(self.tools, &self.options, &self.compiled()?) {
             return Ok(false);
@@ -372,7 +371,7 @@ impl Relinking<'_> {
         self.files.iter().map(read).collect()
     }
 
-    /// True where a file declares a shared array without size and a later one defines it with one.
+    /// True if a file declares a shared array without size and a later file defines it with one.
     fn declares_unsized_first(&self, files: &[String]) -> Result<bool> {
         let mut arrays = HashSet::new();
         for file in files {
@@ -389,7 +388,7 @@ impl Relinking<'_> {
         Ok(false)
     }
 
-    /// True where nvlink left symbols of literals that are gone.
+    /// True if nvlink kept symbols of literals that are gone.
     fn has_lost_literals(&self, files: &[String]) -> Result<bool> {
         let mut found = false;
         for file in files {

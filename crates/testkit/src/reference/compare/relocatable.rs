@@ -1,10 +1,10 @@
 //! Compares the objects that two linkers made with `-r`.
 //!
-//! In: nvlink's object and culd's. Out: nothing when they agree, else the lines of `culd-diff` that
-//! say where they part. Guaranteed: they may differ in what docs/DIFFERENCES.md, early-relocations,
-//! lists, and only there: each record that culd alone keeps is applied as nvlink applies it, and
-//! must then give nvlink's bytes. Files with Mercury are compared in both halves; their symbol
-//! tables list the same symbols, so that what a record means is looked up in `.symtab`.
+//! In: nvlink's object and culd's. Out: nothing if they agree, else the lines of `culd-diff` about
+//! the differences. Guaranteed: they may differ only in what docs/DIFFERENCES.md,
+//! early-relocations, lists: each record that only culd keeps is applied as nvlink applies it, and
+//! must then give nvlink's bytes. Files with Mercury code are compared in both halves. Their symbol
+//! tables have the same symbols, so the meaning of a record is looked up in `.symtab`.
 
 use super::mercury::consistent::{self, exits_in};
 use super::mercury::copies::OtherFunctions;
@@ -21,7 +21,7 @@ use std::collections::HashSet;
 /// The symbol that stands for every array without size in nvlink's objects.
 const EXTERN_INSTANCE: &str = "externsharedinstance";
 
-/// How lines about the debug information of machine code begin.
+/// The starts of lines about the debug information of machine code.
 const OF_DEBUG: [&str; 10] = [
     "section.size  .debug_",
     "section.size  .nv_debug_",
@@ -38,7 +38,7 @@ const OF_DEBUG: [&str; 10] = [
 /// The bank of constant variables.
 const CONSTANT_VARIABLES: u8 = 3;
 
-/// Where two objects differ though they should not; `None` when they agree. `inputs` are asked for
+/// The difference of two objects that should be equal; `None` if they agree. `inputs` matter on
 /// sm_100 and later only.
 pub fn objects(
     expected: &[u8],
@@ -70,7 +70,8 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     let ours = Cubin::parse(actual).context("culd's object")?;
     let mut pair = ObjectPair { theirs: &theirs.cubin, ours: &ours, early: HashSet::new() };
     let mut resolved = pair.resolve(actual)?;
-    // Of code that lost (docs/DIFFERENCES.md, family-of-dead-code, jump-tables-of-replaced).
+    // Differences about code that lost (docs/DIFFERENCES.md, family-of-dead-code,
+    // jump-tables-of-replaced).
     let mut expected_bytes = expected.to_vec();
     let before = resolved.clone();
     let before = View::parse(&before).context("culd's object with relocations applied")?;
@@ -81,7 +82,7 @@ fn difference(expected: &[u8], actual: &[u8], inputs: &LinkObjects) -> Result<Ve
     if mercury::applies(expected) {
         copies::clear_equal_names(&theirs, &mut expected_bytes);
         copies::clear_equal_names(&before, &mut resolved);
-        // Where relocations stay there are more sections.
+        // Files with kept relocations have more sections.
         let sections = rewritten.sections_in(&theirs.cubin);
         listed::labels(&theirs, &sections, &mut expected_bytes);
         listed::labels(&before, &rewritten.sections, &mut resolved);
@@ -181,8 +182,8 @@ impl ObjectPair<'_, '_> {
         Ok(image)
     }
 
-    /// Applies records of Mercury code, which is stored compressed. Those of the machine code have
-    /// been seen before.
+    /// Applies records of Mercury code, which is stored compressed. Records of the machine code
+    /// were applied before.
     fn apply_stored(
         &self,
         place: &mut [u8],
@@ -221,8 +222,8 @@ impl ObjectPair<'_, '_> {
         records.filter(|(place, _)| self.early.contains(place)).map(|(_, record)| record).collect()
     }
 
-    /// nvlink's records of the same section. Of several sections of one name, those of local
-    /// functions, it is the one that patches the same of several.
+    /// nvlink's records of the same section. Sections of several local functions of one name have
+    /// one name; the right one patches the same of them.
     fn their_records(&self, section: &Section<'_>) -> Vec<RelocEntry> {
         let number = |cubin: &Cubin<'_>, section: &Section<'_>| {
             let target = section.info_section();
@@ -249,14 +250,15 @@ impl ObjectPair<'_, '_> {
             && (instance || their_name == name(self.ours, ours.symbol))
     }
 
-    /// What nvlink puts into the places that name `symbol`; `None` for symbols that it keeps.
+    /// The value that nvlink writes to places that name `symbol`; `None` for symbols whose records
+    /// it keeps.
     fn early_value(&self, symbol: &Symbol<'_>) -> Option<RelocValue> {
         let section = symbol.defined_in().and_then(|section| self.ours.section(section));
-        // nvlink takes the bank from the type of the symbol's section, also where that is no bank:
+        // nvlink takes the bank from the type of the symbol's section, even if it is no bank:
         // parameters that are references are in code.
         let section_type = section.map_or(sht::NULL, |section| section.sh_type);
         let no_bank = (section_type as u8).wrapping_sub(sht::CUDA_CONSTANT0 as u8);
-        // Beside Mercury all constants without a bank are in that of variables.
+        // In files with Mercury code, all constants without a bank are in that of variables.
         let classic = self.ours.mercury_symbols.is_empty();
         let missing_bank = if classic { no_bank } else { CONSTANT_VARIABLES };
         let slot_bank = if classic { no_bank } else { 0 };
@@ -298,7 +300,7 @@ impl ObjectPair<'_, '_> {
         let mut starts: Vec<String> = more
             .flat_map(|symbol| {
                 let name = String::from_utf8_lossy(symbol.name);
-                // Of equal names any may count as the one that is missing.
+                // Of several equal names, any may be listed as missing.
                 let words = ["missing", "section", "value", "size", "order"];
                 let halves = ["", "mercury "];
                 halves.into_iter().flat_map(move |half| {
@@ -318,7 +320,7 @@ impl ObjectPair<'_, '_> {
         starts
     }
 
-    /// How the lines begin that may be there; none when nothing may differ.
+    /// The starts of the lines that are allowed; empty if nothing may differ.
     fn allowed(&self, ours: &View<'_>) -> Vec<String> {
         let mut starts = Vec::new();
         for (index, section) in ours.cubin.sections.iter().enumerate() {
@@ -329,12 +331,12 @@ impl ObjectPair<'_, '_> {
             starts.extend((!early.is_empty()).then(|| format!("section.size  {name}  ")));
             if early.len() == records.len() {
                 starts.push(format!("section.extra  {name}  "));
-                // CUDA 13.5 writes names of sections that are there.
+                // CUDA 13.5 writes only names of existing sections.
                 starts.push(format!("string.extra  .shstrtab {name}  "));
                 starts.push("header  sections  ".to_owned());
                 if let Some(own) = name.strip_prefix(".nv.merc") {
-                    // A name that the other half's section does not take the place of, and what
-                    // that leaves behind it.
+                    // A name that the other half's section does not replace, and the string that
+                    // remains after it.
                     starts.push(format!("string.missing  .shstrtab {own}  "));
                     starts.push("string.extra  .shstrtab \"\" ".to_owned());
                     starts.push("string.order  .shstrtab \"\" ".to_owned());
@@ -361,7 +363,7 @@ impl ObjectPair<'_, '_> {
             }
         }
         if !starts.is_empty() && !ours.mercury_symbols.is_empty() {
-            // What follows from sizes: gaps in front of sections, and names that both halves have.
+            // Consequences of sizes: gaps in front of sections, and names that both halves have.
             starts.push("section.gap  ".to_owned());
             starts.push("section.size  .shstrtab  ".to_owned());
             starts.push("string.extra  .shstrtab .nv.merc.rela".to_owned());
@@ -370,8 +372,8 @@ impl ObjectPair<'_, '_> {
     }
 }
 
-/// Kernels, and functions that can end a thread, that nvlink's finalizer writes anew in an object,
-/// too (docs/DIFFERENCES.md, kept-code).
+/// Kernels, and functions that can end a thread, that nvlink's finalizer rewrites even in an object
+/// (docs/DIFFERENCES.md, kept-code).
 #[derive(Default)]
 struct RewrittenCode {
     /// Their names as the text form has them.
@@ -405,7 +407,7 @@ impl RewrittenCode {
         found
     }
 
-    /// Where the code of functions with their names is in another file.
+    /// The sections of the code of these functions in another file.
     fn sections_in(&self, cubin: &Cubin<'_>) -> Vec<usize> {
         let functions: HashSet<&[u8]> = self.functions.iter().map(Vec::as_slice).collect();
         let same = cubin
@@ -415,7 +417,7 @@ impl RewrittenCode {
         same.filter_map(Symbol::defined_in).map(|section| section.0 as usize).collect()
     }
 
-    /// True for a line about an attribute that is places in such code.
+    /// True for a line about an attribute with places in such code.
     fn places(&self, line: &str) -> bool {
         let rest = line.strip_prefix("attr  .nv.info.");
         let mut words = rest.map(|rest| rest.split(' ')).into_iter().flatten();
@@ -425,7 +427,7 @@ impl RewrittenCode {
         })
     }
 
-    /// How the lines begin that may be there.
+    /// The starts of the lines that are allowed.
     fn allowed(&self) -> Vec<String> {
         let of_kernel = |name: &String| {
             [
@@ -439,7 +441,7 @@ impl RewrittenCode {
                 format!("bytes  .text.{name}+"),
                 format!("reloc.missing  .rela.text.{name}+"),
                 format!("reloc.extra  .rela.text.{name}+"),
-                // Another one may have moved to the place of one (CUB's kernels with -g).
+                // Another record may have moved to the place of one (CUB's kernels with -g).
                 format!("reloc.type  .rela.text.{name}+"),
                 format!("reloc.symbol  .rela.text.{name}+"),
                 format!("reloc.addend  .rela.text.{name}+"),
@@ -463,7 +465,8 @@ fn is_extern_array(symbol: &Symbol<'_>) -> bool {
     symbol.is_shared() && symbol.defined_in().is_none() && symbol.size == 0
 }
 
-/// nvlink defines an array without size, and lets kernels speak of another symbol.
+/// The starts of lines about an array without size: nvlink defines it, and kernels refer to another
+/// symbol.
 fn extern_array(word: &str) -> [String; 26] {
     [
         "symbol.missing  mercury .nv.shared.".to_owned(),
@@ -482,7 +485,7 @@ fn extern_array(word: &str) -> [String; 26] {
         "section.size  .strtab  ".to_owned(),
         "section.size  .shstrtab  ".to_owned(),
         "string.missing  .shstrtab .nv.shared.".to_owned(),
-        // By CUDA 13.5 only, where sections that are not there leave no name.
+        // CUDA 13.5 only, where missing sections leave no name.
         "string.missing  .shstrtab .nv_debug.shared  ".to_owned(),
         "string.missing  .strtab .nv.shared.".to_owned(),
         "section.size  .symtab  ".to_owned(),

@@ -1,4 +1,4 @@
-//! What the library reports of a program, and what NVIDIA's tools say of it.
+//! Compares the library's report of a program with the output of NVIDIA's tools.
 //!
 //! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared
 //! memory of each kernel are those that `nvlink -v` prints; shared memory, constant banks,
@@ -16,12 +16,12 @@ use super::trial::{Difference, Tools, Verdict, candidate, link};
 use crate::reference::oracle::process::{self, Status};
 use crate::reference::readers;
 
-/// What is known of a kernel, by the names of the report.
+/// The numbers of a kernel, by their names in the report.
 type KernelFacts = BTreeMap<String, u64>;
-/// By kernel; of several of one name, in any order.
+/// The numbers by kernel; several kernels of one name are in any order.
 type Kernels = BTreeMap<String, Vec<KernelFacts>>;
 
-/// Compares what is said of the link of the files in `dir`.
+/// Compares the reports of the link of the files in `dir`.
 pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
     let different =
         |what: String| Ok(Verdict::Different(Difference { arguments: arguments.to_vec(), what }));
@@ -62,20 +62,20 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         let mut cuobjdump = tools.oracle.command("cuobjdump");
         let dumped = process::run(cuobjdump.arg("-res-usage").arg(&file), tools.limit)?;
         if !dumped.status.success() {
-            // It does not read all of nvlink's own programs.
+            // cuobjdump cannot read all of nvlink's programs.
             return Ok(Verdict::NoVerdict(dumped.stderr_text()));
         }
         let dumped = as_dumped(&String::from_utf8_lossy(&dumped.stdout));
         let mut names =
             vec!["shared", "constant0", "constant2", "textures", "surfaces", "samplers"];
-        // Of several banks of a name cuobjdump takes one.
+        // cuobjdump reads only one of several banks of a name.
         let mut banks: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
         banks.retain(|name| name.starts_with(".nv.constant2."));
         banks.sort_unstable();
         if banks.windows(2).any(|pair| pair.first() == pair.last()) {
             names.retain(|name| *name != "constant2");
         }
-        // Of several kernels of a name it reads one.
+        // It reads only one of several kernels of a name.
         let mut single = ours.clone();
         single.retain(|_, all| all.len() == 1);
         if let Some(what) = first_unequal("cuobjdump", &dumped, &single, &names) {
@@ -175,7 +175,7 @@ fn as_dumped(text: &str) -> Kernels {
     kernels
 }
 
-/// What is first said otherwise of a kernel that the report has. What is not there is 0.
+/// The first number of a kernel of the report that differs. Missing numbers are 0.
 fn first_unequal(tool: &str, theirs: &Kernels, ours: &Kernels, names: &[&str]) -> Option<String> {
     let picked = |all: &[KernelFacts]| {
         let one = |facts: &KernelFacts| -> Vec<u64> {

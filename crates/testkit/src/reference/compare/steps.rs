@@ -1,8 +1,8 @@
-//! A program linked in one step and in several.
+//! Compares a program linked in one step with the same in several.
 //!
-//! In: a command line of which the candidate makes a program. Out: what differs. Guaranteed:
-//! however the files are grouped into objects, the last link of them gives the same program
-//! ([`ProgramText`]) as one link of all, and nvlink makes the same bytes of culd's objects as culd.
+//! In: a command line whose output is a program. Out: the differences. Guaranteed: for all
+//! groupings of the files into objects, the last link gives the same program ([`ProgramText`]) as
+//! one link of all files. nvlink makes the same bytes of culd's objects as culd does.
 
 use super::mercury::{self, Classes};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
-/// Compares the links of `arguments` in `dir` in one step and in several; no verdict where the
-/// candidate makes no program of them, or no object.
+/// Compares the links of `arguments` in `dir` in one step and in several. There is no verdict if
+/// the candidate makes no program of them, or no object.
 ///
 /// # Errors
 /// When a linker cannot be started or a file not be read.
@@ -63,7 +63,7 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
             Verdict::Different(_) if equal_names => {
                 *classes.listed.entry("equal-names-of-objects").or_default() += 1;
             }
-            // So is this, and nvlink's program differs in nothing else.
+            // The same holds here, and nvlink's program has no other difference.
             Verdict::Different(_)
                 if whole::may_lack_shared(tools, &options, &inputs)
                     && lacks_shared_sections(&one, &objects, dir) =>
@@ -93,22 +93,21 @@ pub fn compare_steps(tools: &Tools, arguments: &[String], dir: &Path) -> Result<
     Ok(Verdict::Identical(classes))
 }
 
-/// True where the program that nvlink has just made lacks shared memory that `one` has.
+/// True if nvlink's last program lacks shared memory that `one` has.
 fn lacks_shared_sections(one: &ProgramText, objects: &Objects<'_>, dir: &Path) -> bool {
     let linked = fs::read(dir.join("nvlink/out.cubin"));
     let program = linked.ok().and_then(|linked| ProgramText::read(&linked, objects).ok());
     program.is_some_and(|program| one.differs_in_shared_sections(&program))
 }
 
-/// False for arguments of a link that makes an object, or that lists what it resolves, which
-/// depends on the steps.
+/// False for arguments of a link that makes an object, or that lists resolved records, which depend
+/// on the steps.
 pub fn makes_program(arguments: &[String]) -> bool {
     let preserves = |word: &String| word.trim_start_matches('-') == "preserve-relocs";
     !super::is_relocatable(arguments) && !arguments.iter().any(preserves)
 }
 
-/// How files are put together: each alone, all, the first ones, the last ones. Files keep their
-/// order.
+/// The groupings of files: each alone, all, the first ones, the last ones. Files keep their order.
 pub fn groupings(files: usize) -> Vec<Vec<Vec<usize>>> {
     let range = |from: usize, to: usize| (from..to).collect::<Vec<_>>();
     let mut all = vec![(0..files).map(|file| vec![file]).collect(), vec![range(0, files)]];
@@ -120,9 +119,8 @@ pub fn groupings(files: usize) -> Vec<Vec<Vec<usize>>> {
     all
 }
 
-/// How many of [`groupings`] must give the same program. Where names are defined repeatedly, a
-/// definition must meet the others in the same order; and an object has one target, which decides
-/// among equal copies.
+/// The number of [`groupings`] that must give the same program. Repeated definitions must meet in
+/// the same order, and the one target of an object decides among equal copies.
 pub fn faithful(objects: &Objects<'_>) -> usize {
     match (objects.any_repeated(), objects.one_target()) {
         (false, _) => 4,
@@ -131,7 +129,7 @@ pub fn faithful(objects: &Objects<'_>) -> usize {
     }
 }
 
-/// Links with the candidate; `None` when that fails.
+/// Links with the candidate; `None` if that fails.
 fn link(tools: &Tools, arguments: &[String], dir: &Path, out: &str) -> Result<Option<Vec<u8>>> {
     let mut command = candidate(tools);
     command.current_dir(dir).args(arguments).args(["-o", out]);

@@ -1,5 +1,5 @@
-//! One trial: a program is compiled, linked by the oracle and by the linker under test, and the
-//! results are compared.
+//! One trial: compiles a program, links it with the oracle and the linker under test, and compares
+//! the results.
 //!
 //! In: a [`GeneratedProgram`] and the [`Tools`]. Out: a [`Verdict`]. Guaranteed: both linkers get
 //! the same command line in the same folder, once in file order and once reversed.
@@ -31,7 +31,7 @@ const COMPILE_LIMIT: Duration = Duration::from_secs(60);
 /// See [`Tools::limit`].
 pub const LINK_LIMIT: Duration = Duration::from_secs(20);
 
-/// How the program ends that stands in for nvlink where its library cannot do what is asked.
+/// The exit status of the program that stands in for nvlink if its library lacks a feature.
 const CANNOT: Status = Status::Exit(77);
 
 /// The two linkers and the compiler.
@@ -57,10 +57,10 @@ impl Tools {
     }
 }
 
-/// What is made of the files of a program and compared.
+/// The links of a program that are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkMethod {
-    /// What the options say, by both linkers.
+    /// The link of the options, by both linkers.
     #[default]
     Program,
     /// A program in one step and in several, see [`super::steps`].
@@ -70,9 +70,9 @@ pub enum LinkMethod {
         /// The program must be that of one step.
         one_program: bool,
     },
-    /// A program of the objects as they were compiled, and of the same built again.
+    /// A program of the compiled objects, and of the same objects built again.
     Rebuilt,
-    /// What the library reports of a program, and what other tools say of it.
+    /// The library's report of a program, and the output of other tools.
     Report,
 }
 
@@ -80,7 +80,7 @@ impl LinkMethod {
     /// Links in `dir` and compares.
     ///
     /// # Errors
-    /// When a linker cannot be started or an output not be read.
+    /// When a linker cannot be started, or an output cannot be read.
     pub fn compare(self, tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
         if self == LinkMethod::Steps {
             return compare_steps(tools, arguments, dir);
@@ -96,7 +96,7 @@ impl LinkMethod {
         }
         let mut arguments = arguments.to_vec();
         if is_relocatable(&arguments) {
-            // Sizes of shared memory differ with what is kept (docs/DIFFERENCES.md,
+            // Sizes of shared memory depend on the records that are kept (docs/DIFFERENCES.md,
             // early-relocations).
             arguments.retain(|word| word != "-v");
         }
@@ -112,12 +112,12 @@ impl LinkMethod {
 /// Why objects of whole programs may have no verdict (docs/DIFFERENCES.md, finalized-objects).
 const FINALIZED_OBJECTS: &str = "finalized-objects";
 
-/// How the lines begin about what nvlink's finalizer writes: control bits, and frames
+/// The starts of lines about the output of nvlink's finalizer: control bits, and frames
 /// (frames-of-whole-programs).
 const OF_FINALIZER: [&str; 2] = ["bytes  .text.", "attr  .nv.info FRAME_SIZE "];
 
-/// True where objects (`-r`) of whole programs differ in what the finalizer writes and nothing
-/// else. nvlink writes that code again, and no comparison foresees how.
+/// True if objects (`-r`) of whole programs differ only in the output of the finalizer. nvlink
+/// rewrites that code, and no comparison can predict how.
 fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> bool {
     let Verdict::Different(difference) = verdict else { return false };
     is_relocatable(arguments)
@@ -131,17 +131,16 @@ fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> b
 /// What came of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All links gave the same bytes, but for the code of kernels on sm_100 and later.
+    /// All links gave the same bytes, except the code of kernels on sm_100 and later.
     Identical(Classes),
-    /// At least one link failed, and all ended alike with the same messages, here those of the
+    /// At least one link failed, and all gave the same status and messages, here those of the
     /// oracle.
     SameError(String),
-    /// A file did not pass ptxas; its message.
+    /// ptxas refused a file; its message.
     NotCompiled(String),
-    /// The oracle crashed, did not end or found a fault in itself, which is no example to follow;
-    /// how.
+    /// The oracle crashed, did not end, or reported an internal error; the text says how.
     NoVerdict(String),
-    /// They differ: the order of the files and where.
+    /// They differ.
     Different(Difference),
 }
 
@@ -150,7 +149,7 @@ pub enum Verdict {
 pub struct Difference {
     /// The linker's arguments.
     pub arguments: Vec<String>,
-    /// What differs, in one line or a few.
+    /// The difference, in one line or a few.
     pub what: String,
 }
 
@@ -163,15 +162,15 @@ const INDEX_FILE: &str = "index.uidx";
 /// A trial of a program.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What came of it; of several links the first that differs, else the most interesting.
+    /// The result; of several links the first that differs, else the most interesting one.
     pub verdict: Verdict,
     /// Pairs of links.
     pub links: usize,
     /// Pairs that differ in a way that docs/DIFFERENCES.md lists, by its keys.
     pub deliberate: BTreeMap<&'static str, usize>,
-    /// Kernels of the links that are equal, by how their code was compared.
+    /// Kernels of the equal links, by class.
     pub classes: Classes,
-    /// What the edits of the round did that the verdict is about.
+    /// Descriptions of the edits in the round of the verdict.
     pub edits: Vec<String>,
 }
 
@@ -186,7 +185,7 @@ impl Trial {
 /// files in `dir` are those of the last links.
 ///
 /// # Errors
-/// When a tool cannot be started or a file not be written.
+/// When a tool cannot be started, or a file cannot be written.
 pub fn trial(
     tools: &Tools,
     program: &GeneratedProgram,
@@ -298,8 +297,8 @@ fn links(
                 trial.verdict = verdict;
                 return Ok(());
             }
-            // An edited program is known by its first unusual round; another is over at the first
-            // crash.
+            // The first unusual round counts for an edited program; any other program ends at the
+            // first crash.
             (Verdict::SameError(_), Verdict::NoVerdict(_)) => {}
             _ => trial.verdict = verdict,
         }
@@ -322,10 +321,10 @@ pub fn link_arguments(program: &GeneratedProgram) -> Vec<String> {
     arguments
 }
 
-/// Writes and compiles one unit in `dir`; the message of ptxas when it refuses.
+/// Writes and compiles one unit in `dir`. Returns the message of ptxas if it refuses.
 ///
 /// # Errors
-/// When the compiler cannot be started or the source not be written.
+/// When the compiler cannot be started, or the source cannot be written.
 pub fn compile(
     compiler: &Oracle,
     program: &GeneratedProgram,
@@ -372,7 +371,7 @@ pub fn compile_arguments(unit: &Unit) -> Vec<String> {
 /// Links with both linkers and compares outcome and output.
 ///
 /// # Errors
-/// When a linker cannot be started or an output not be read.
+/// When a linker cannot be started, or an output cannot be read.
 pub fn compare_links(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Verdict> {
     compare_links_of(tools, arguments, arguments, dir)
 }
@@ -388,7 +387,7 @@ pub(super) fn compare_links_of(
     let pair = LinkPair::link(tools, arguments, dir)?;
     let verdict = pair.verdict(arguments, compiled, dir);
     let usual = tools.oracle.release() == Release::usual();
-    // Cases avoid such differences of the usual release; those of another may show elsewhere.
+    // Cases avoid such differences of the usual release; another release may have them elsewhere.
     Ok(match pair.deliberate(&verdict, false).first() {
         Some(&key) if !usual || key == deliberate::BARRIERS => {
             Verdict::NoVerdict(format!("differs on purpose: {key}"))
@@ -428,8 +427,8 @@ impl LinkPair {
         Verdict::NoVerdict(format!("{how}; {ours}"))
     }
 
-    /// The keys of docs/DIFFERENCES.md that explain `verdict`. What a compiler made is not damaged,
-    /// unless it was `edited` behind that.
+    /// The keys of docs/DIFFERENCES.md that explain `verdict`. A compiled file is not damaged
+    /// unless it was `edited` after that.
     fn deliberate(&self, verdict: &Verdict, edited: bool) -> Vec<&'static str> {
         let key = deliberate::key(&self.expected, &self.actual, verdict);
         if let Some(key) = key.filter(|&key| edited || key != deliberate::DAMAGED) {

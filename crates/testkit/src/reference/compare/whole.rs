@@ -1,8 +1,8 @@
-//! Shared memory without a variable in objects that were made with `-r`.
+//! Explains shared memory without a variable in objects that were made with `-r`.
 //!
-//! In: objects and programs of a link in several steps. Out: which differences of shared memory
-//! docs/DIFFERENCES.md and docs/DIALECTS.md explain. Guaranteed: whole programs are excused where
-//! nvlink is known to lose their shared memory, and nowhere else.
+//! In: objects and programs of a link in several steps. Out: the differences of shared memory that
+//! docs/DIFFERENCES.md and docs/DIALECTS.md explain. Guaranteed: whole programs are excused only
+//! where nvlink is known to lose their shared memory.
 
 use super::is_any_whole_program;
 use super::trial::Tools;
@@ -13,7 +13,7 @@ use culd_cubin::{Cubin, SectionIndex};
 /// The entry about objects that were made with `-r` of whole programs.
 pub(super) const AGAIN: &str = "whole-program-again";
 
-/// The first release that counts shared memory without a variable, but for a debugger.
+/// The first release that counts shared memory without a variable, except for a debugger.
 const COUNTS: &str = "13.4";
 
 /// True for a link of `compiled` in several steps in which nvlink loses the shared memory of whole
@@ -24,14 +24,14 @@ pub(super) fn may_lack_shared(tools: &Tools, options: &[String], compiled: &[Vec
     loses && is_any_whole_program(compiled)
 }
 
-/// Takes the room out of kernels' shared memory that no variable of `object` is in; true where
-/// there was some.
+/// Removes the room of kernels' shared memory that no variable of `object` uses; true if there was
+/// some.
 ///
 /// # Errors
 /// When the object cannot be read.
 pub(super) fn remove_bare_shared(object: &mut [u8]) -> Result<bool> {
     let cubin = Cubin::parse(object)?;
-    // Shared memory of a whole program has no symbols, and is none of these.
+    // Shared memory of a whole program has no symbols; it does not count here.
     if cubin.symbols.first().is_some_and(|null| null.value != 0) {
         return Ok(false);
     }

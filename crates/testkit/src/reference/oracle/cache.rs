@@ -1,8 +1,8 @@
-//! Compiled hand-written sources, kept between runs.
+//! A cache of compiled sources that lasts between runs.
 //!
 //! In: a `.ptx` or `.cu` file, architectures and flags. Out: the path of its cubin or object.
-//! Guaranteed: an entry is reused only when the source, the flags and the release of the tools are
-//! the same, and is complete even after a crash.
+//! Guaranteed: an entry is used again only if the source, the flags and the release of the tools
+//! are the same. Entries are complete even after a crash.
 
 use super::process;
 use super::{COMPILE_LIMIT, Oracle};
@@ -23,11 +23,11 @@ impl Cache {
         Self { dir }
     }
 
-    /// The cubin of `source`, compiled by ptxas or nvcc according to its extension unless that was
-    /// done before.
+    /// The cubin of `source`, from the cache, or compiled by ptxas or nvcc according to its
+    /// extension.
     ///
     /// # Errors
-    /// When the compiler refuses the source or cannot be started; the message holds what it said.
+    /// When the compiler refuses the source or cannot be started; the message has its output.
     pub fn compile(
         &self,
         oracle: &Oracle,
@@ -51,7 +51,7 @@ impl Cache {
         self.make((oracle, nvcc), source, "o", "host object", flags)
     }
 
-    /// What `command` makes of `source`; `what` and `flags` are the rest of the key.
+    /// The output of `command` for `source`; `what` and `flags` are the rest of the key.
     fn make(
         &self,
         (oracle, mut command): (&Oracle, Command),
@@ -76,11 +76,12 @@ impl Cache {
             return Ok(made);
         }
         fs::create_dir_all(&dir)?;
-        // Written aside and renamed: two workers may compile the same file, and one may be killed.
+        // Written under a temporary name and renamed: two workers may compile the same file, and
+        // one may be killed.
         let suffix = format!(".{extension}");
         let fresh = tempfile::Builder::new().suffix(&suffix).tempfile_in(&dir)?.into_temp_path();
-        // In the folder of the source and by its bare name, so that debug sections do not depend on
-        // where it is.
+        // Compiled in the folder of the source by its bare name, so that debug sections do not
+        // depend on the path.
         let aside = tempfile::tempdir_in(&dir)?;
         if text == read {
             command.current_dir(source.parent().unwrap_or(Path::new(".")));
@@ -99,7 +100,7 @@ impl Cache {
     }
 }
 
-/// FNV-1a with 128 bits: stable, and collisions do not happen by accident.
+/// FNV-1a with 128 bits: stable, and without accidental collisions.
 struct Fnv(u128);
 
 impl Default for Fnv {
@@ -109,7 +110,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Adds a part with its length, so that parts cannot run into each other.
+    /// Adds a part with its length, so that the borders of parts count.
     fn add(&mut self, part: &[u8]) {
         for &byte in (part.len() as u64).to_le_bytes().iter().chain(part) {
             self.0 = (self.0 ^ u128::from(byte)).wrapping_mul(0x0100_0000_0000_0000_0000_013b);

@@ -1,7 +1,7 @@
-//! Runs a command with a time limit and keeps what it said.
+//! Runs a command with a time limit and keeps its output.
 //!
-//! In: a command. Out: how it ended, its output, the time it took. Guaranteed: returns soon after
-//! the limit, even when the command has children, because its whole process group is killed.
+//! In: a command. Out: its status, its output, the time it took. Guaranteed: it returns soon after
+//! the limit even if the command has children, because its whole process group is killed.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -80,7 +80,7 @@ pub fn run(command: &mut Command, limit: Duration) -> io::Result<Run> {
     let stderr = reader(child.stderr.take());
     let status = wait(&mut child, start + limit, &stdout)?;
     let wall = start.elapsed();
-    // After a kill nothing holds the pipes any more, so these end.
+    // After a kill no process has the pipes open, so they end.
     Ok(Run {
         status,
         stdout: stdout.recv().unwrap_or_default(),
@@ -89,7 +89,7 @@ pub fn run(command: &mut Command, limit: Duration) -> io::Result<Run> {
     })
 }
 
-/// Reads a pipe to its end on a thread of its own and sends what it held.
+/// Reads a pipe to its end on another thread and sends the bytes.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Pipe {
     let (sender, receiver) = mpsc::channel();
     let (ended, end) = mpsc::channel();
@@ -116,8 +116,8 @@ impl Pipe {
     }
 }
 
-/// Waits without polling in the usual case: the end of standard output is the end of the process.
-/// One that closes it early is polled.
+/// Usually waits without polling: the end of standard output is the end of the process. A process
+/// that closes it early is polled.
 fn wait(child: &mut Child, deadline: Instant, stdout: &Pipe) -> io::Result<Status> {
     let _ = stdout.end.recv_timeout(deadline.saturating_duration_since(Instant::now()));
     loop {

@@ -1,4 +1,4 @@
-//! The releases of CUDA that are compared with.
+//! The releases of CUDA that culd is compared with.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ pub struct Release {
     pub wheels: &'static [&'static str],
     /// The toolkit among the packages.
     pub package: &'static str,
-    /// Programs that are needed of it.
+    /// The programs that are needed.
     pub tools: &'static [&'static str],
     /// The version of PTX that it knows, if sources have to name one.
     ptx: Option<&'static str>,
@@ -24,7 +24,7 @@ const fn release(name: &'static str, wheels: &'static [&'static str]) -> Release
     Release { name, wheels, package: "nvidia/cu13", tools: NVCC_TOOLS, ptx: None }
 }
 
-/// A release of which wheels have the compiler of PTX, and the linker only as a library.
+/// A release whose wheels have ptxas, and the linker only as a library.
 const fn old(
     name: &'static str,
     wheels: &'static [&'static str],
@@ -75,8 +75,8 @@ pub static RELEASES: [Release; 16] = [
             "nvidia-nvjitlink==13.0.88",
             "nvidia-cuda-cccl==13.0.85",
             "nvidia-nvfatbin==13.0.85",
-            // The first release on PyPI is later than the other tools; it only shows what is in a
-            // file.
+            // The first cuobjdump on PyPI is later than the other tools; it only prints the
+            // contents of a file.
             "nvidia-cuda-cuobjdump==13.4.92",
         ],
     ),
@@ -109,7 +109,7 @@ pub static RELEASES: [Release; 16] = [
             "nvidia-nvvm==13.3.73",
             "nvidia-cuda-crt==13.3.73",
             "nvidia-cuda-runtime==13.3.29",
-            // There is none of 13.3.73 on PyPI.
+            // PyPI has no 13.3.73.
             "nvidia-nvjitlink==13.3.33",
             "nvidia-cuda-cccl==13.3.3.4.1",
         ],
@@ -139,28 +139,28 @@ pub static RELEASES: [Release; 16] = [
 ];
 
 impl Release {
-    /// 13.0, which everything is compared with unless another is asked for.
+    /// 13.0, the default of all comparisons.
     pub fn usual() -> &'static Release {
         &RELEASES[10]
     }
 
-    /// True for a release of which the compiler of CUDA C++ is there.
+    /// True for a release with nvcc.
     pub fn has_nvcc(&self) -> bool {
         self.tools.contains(&"nvcc")
     }
 
-    /// True for a release of which wheels have the linker as a program.
+    /// True for a release whose wheels have the linker as a program.
     pub fn has_nvlink(&self) -> bool {
         self.tools.contains(&"nvlink")
     }
 
-    /// True for a release of which wheels have the linker as a library.
+    /// True for a release whose wheels have the linker as a library.
     pub fn has_jitlink(&self) -> bool {
         self.has_nvlink() || self.wheels.iter().any(|wheel| wheel.starts_with("nvidia-nvjitlink"))
     }
 
-    /// `text`, PTX, for the target `arch` in the newest version of the language that the release
-    /// knows: sources are in that of 13.0 and for sm_75.
+    /// The PTX `text` for the target `arch`, in the newest version of PTX that the release knows.
+    /// Sources are in that of 13.0 and for sm_75.
     pub fn ptx<'t>(&self, text: &'t str, arch: &str) -> Cow<'t, str> {
         let Some(version) = self.ptx else { return text.into() };
         let text = text.replace(".version 9.0", &format!(".version {version}"));

@@ -1,8 +1,8 @@
-//! Folders of pinned wheels from PyPI.
+//! Installs pinned wheels from PyPI into folders.
 //!
-//! In: a folder and the wheels that belong there. Out: an [`Environment`] with their programs and
-//! packages. Guaranteed: installed once, again when the list has changed or an installation was
-//! interrupted; nothing of them is ever part of this project.
+//! In: a folder and its wheels. Out: an [`Environment`] with their programs and packages.
+//! Guaranteed: they are installed once, and again if the list has changed or an installation was
+//! interrupted. No part of them becomes part of this project.
 
 use super::process;
 use anyhow::{Context, Result, bail};
@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Holds the list of wheels; written last, so that an interrupted installation is repeated.
+/// The file with the list of wheels; written last, so that an interrupted installation is repeated.
 const READY: &str = ".ready";
 
 /// Time limit of one step. The largest wheels have some 200 MB.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A Python environment that holds nothing but some wheels and what they need.
+/// A Python environment with only some wheels and their dependencies.
 #[derive(Clone, Debug)]
 pub struct Environment {
     dir: PathBuf,
 }
 
 impl Environment {
-    /// The environment in `dir` with `wheels` in it, made first when it is missing.
+    /// The environment in `dir` with `wheels`, which is made if it is missing.
     ///
     /// # Errors
     /// When python3 or pip is missing or fails.
@@ -32,7 +32,7 @@ impl Environment {
         Self::install_with(dir, wheels, &[])
     }
 
-    /// The same without what the wheels need: for libraries that nobody runs.
+    /// The same without dependencies of the wheels, for libraries that are not run.
     ///
     /// # Errors
     /// As [`Environment::install`].
@@ -63,7 +63,7 @@ impl Environment {
         fs::read_to_string(dir.join(READY)).is_ok_and(|installed| installed == list(wheels))
     }
 
-    /// An environment that somebody else made.
+    /// An environment that exists already.
     pub fn existing(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -73,7 +73,7 @@ impl Environment {
         self.dir.join("bin").join(name)
     }
 
-    /// Folder of a package of the wheels, whatever the Python version.
+    /// Folder of a package of the wheels, for any version of Python.
     ///
     /// # Errors
     /// When there is none.

@@ -1,4 +1,4 @@
-//! The code of every function, with what its resolved relocations lead to.
+//! The code of every function, with the targets of its resolved relocations.
 
 use super::memory::ProgramMemory;
 use super::objects::{FunctionCode, Objects};
@@ -10,8 +10,8 @@ use culd_inspect::view::{self, View};
 use culd_reloc::{RelocDesc, RelocType, RelocValue};
 use std::collections::{BTreeSet, HashSet};
 
-/// Adds every function that has code of its own. The kernels whose shared memory ends in front of
-/// their arrays without size.
+/// Adds every function with code of its own. Returns the kernels whose shared memory ends in front
+/// of their arrays without size.
 pub(super) fn functions(
     view: &View<'_>,
     objects: &Objects<'_>,
@@ -47,7 +47,7 @@ struct ProgramCode<'a, 'd> {
 }
 
 impl ProgramCode<'_, '_> {
-    /// The object's function whose code this is; each local one is taken once.
+    /// The function of an object with this code; each local function is used once.
     fn origin(&self, used: &mut HashSet<(usize, SectionIndex)>) -> Option<FunctionCode> {
         let local = self.symbol.binding() == stb::LOCAL;
         let mut candidates = self.objects.functions(self.symbol.name, local).into_iter();
@@ -62,7 +62,7 @@ impl ProgramCode<'_, '_> {
         })
     }
 
-    /// Records that are left for the driver.
+    /// The records that are kept for the driver.
     fn kept(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for section in patches(&self.view.cubin, self.text) {
@@ -116,8 +116,8 @@ impl ProgramCode<'_, '_> {
         Ok(lines)
     }
 
-    /// The address of the symbol that a place was patched with; `None` for places that hold only
-    /// its upper bits.
+    /// The address of the symbol that was written to a place; `None` for places with its upper bits
+    /// only.
     fn address(&self, row: &RelocDesc, record: &RelocEntry, before: &[u8]) -> Option<RelocValue> {
         let offset = record.offset as usize;
         let all = vec![0xff; offset + row.span_bytes()];
@@ -134,12 +134,12 @@ impl ProgramCode<'_, '_> {
     }
 }
 
-/// Code without what relocations put there.
+/// Code without the bits of relocations.
 fn masked(code: &[u8], records: &[RelocEntry]) -> Vec<u8> {
     let mut code = code.to_vec();
     for record in records {
         if let Some(row) = culd_reloc::cuda(record.kind).filter(|row| row.is_applicable()) {
-            // What does not fit is no place of this code.
+            // A field that does not fit is no place of this code.
             let _ = row.apply(&mut code, record.offset as usize, RelocValue::default());
         }
     }

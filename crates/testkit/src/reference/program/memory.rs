@@ -1,4 +1,4 @@
-//! What is at an address in constant and shared memory.
+//! Finds the definitions at addresses in constant and shared memory.
 
 use super::content;
 use super::objects::{Objects, VariableKey};
@@ -24,11 +24,11 @@ const RESERVED: u64 = 0x400;
 struct EntryMemory {
     symbol: u32,
     text: SectionIndex,
-    /// Symbols of the functions it reaches, itself included.
+    /// Symbols of the functions that it reaches, with its own.
     reached: HashSet<u32>,
 }
 
-/// The program's memory, and who uses what in shared memory.
+/// The program's memory, and the users of shared variables.
 pub(super) struct ProgramMemory<'a> {
     view: &'a View<'a>,
     objects: &'a Objects<'a>,
@@ -101,8 +101,8 @@ impl<'a> ProgramMemory<'a> {
         }
     }
 
-    /// The size of the constant variables, which depends on the steps; a number where it is
-    /// another.
+    /// A word for the size of the constant variables, which depends on the steps; any other value
+    /// as a number.
     fn bank_size(&self, number: u64) -> Result<String> {
         let bank = self.view.cubin.sections.iter();
         let mut bank = bank.filter(|section| section.constant_bank() == Some(CONSTANT_VARIABLES));
@@ -113,7 +113,7 @@ impl<'a> ProgramMemory<'a> {
         })
     }
 
-    /// True for the address of a global constant that the program has elsewhere.
+    /// True if `address` is not that of the global constant in the program.
     fn is_elsewhere(&self, variable: &VariableKey, address: u64) -> bool {
         let VariableKey::Global(name) = variable else { return false };
         let cubin = &self.view.cubin;
@@ -125,7 +125,7 @@ impl<'a> ProgramMemory<'a> {
         place.is_some_and(|place| place != address)
     }
 
-    /// The sections of bank `number` that code of `function` sees.
+    /// The sections of bank `number` that `function` can read.
     fn banks(&self, function: u32, number: u8) -> Vec<(SectionIndex, &Section<'a>)> {
         let of_number = |(_, s): &(SectionIndex, &Section<'_>)| s.constant_bank() == Some(number);
         let all = || self.view.cubin.section_indices().filter(of_number);
@@ -152,8 +152,9 @@ impl<'a> ProgramMemory<'a> {
         Ok(found.pop_first().unwrap_or_else(|| "no kernel".to_owned()))
     }
 
-    /// Shared variables of a kernel have one address each, aligned, apart from all others and
-    /// inside its section. The kernels whose section ends in front of their arrays without size.
+    /// Checks that each shared variable of a kernel has one aligned address inside the kernel's
+    /// section and overlaps no other. Returns the kernels whose section ends in front of their
+    /// arrays without size.
     pub(super) fn check(&self) -> Result<BTreeSet<String>> {
         let mut short = BTreeSet::new();
         for entry in &self.entries {
@@ -166,7 +167,7 @@ impl<'a> ProgramMemory<'a> {
         Ok(short)
     }
 
-    /// Checks the variables of one kernel; true where its section ends in front of its arrays.
+    /// Checks the variables of one kernel; true if its section ends in front of its arrays.
     fn is_short(&self, entry: &EntryMemory) -> Result<bool> {
         let uses = self.shared.iter().filter(|(function, _)| entry.reached.contains(function));
         let uses: BTreeSet<&(VariableKey, u64)> = uses.flat_map(|(_, uses)| uses).collect();
@@ -198,8 +199,7 @@ impl<'a> ProgramMemory<'a> {
         Ok(dynamic.iter().any(|&start| start > size))
     }
 
-    /// Bytes of shared memory that a kernel's own section has. Local kernels of one name share
-    /// theirs.
+    /// Bytes of the kernel's section of shared memory. Local kernels of one name share a section.
     fn shared_size(&self, entry: &EntryMemory) -> u64 {
         let code = self.view.cubin.section(entry.text).map_or(&[][..], |section| section.name);
         let name = code.strip_prefix(b".text").unwrap_or_default();
@@ -210,9 +210,9 @@ impl<'a> ProgramMemory<'a> {
     }
 }
 
-/// Symbols of the kernels that a program is for, by what nvlink writes for those alone. Of one that
-/// only stays for its address in a link for one other kernel, what it calls is laid out as if
-/// nobody called it (*selection/address-taken-one*).
+/// Symbols of the kernels that can be launched: only for those nvlink writes certain sections. If
+/// another kernel stays only because its address is taken, in a link for one kernel, the functions
+/// that it calls are laid out as if nobody called them (*selection/address-taken-one*).
 fn launched(view: &View<'_>) -> HashSet<u32> {
     let lists = view.cubin.sections.iter().filter(|section| section.name == b".nv.info");
     let records = lists.flat_map(|list| Records::new(list.name, list.data).map_while(Result::ok));
@@ -249,7 +249,7 @@ impl CallMap {
         calls
     }
 
-    /// All that `function` reaches, itself included.
+    /// All functions that `function` reaches, and itself.
     fn reached(&self, function: u32) -> HashSet<u32> {
         let mut reached = HashSet::new();
         let mut open = vec![function];

@@ -1,13 +1,13 @@
-//! What a linked program is, whatever the steps in which it was linked.
+//! The meaning of a linked program, independent of the steps in which it was linked.
 //!
-//! In: a linked cubin, and the objects that the compiler made of it. Out: [`ProgramText`]: its
-//! functions, variables, calls and attributes by name, in no order; code with its addresses in
-//! constant and shared memory replaced by what is found there. Guaranteed: an address that does not
-//! lead to what the compiler's object names, or shared variables of one kernel that overlap, are
-//! faults of the program, whatever it is compared with.
+//! In: a linked cubin, and the compiled objects of the program. Out: a [`ProgramText`]: functions,
+//! variables, calls and attributes by name, without an order. In code, an address in constant or
+//! shared memory is replaced by the name of the definition there. Guaranteed: an address of another
+//! definition than the compiler's object names, and shared variables of one kernel that overlap,
+//! are faults of the program.
 //!
-//! Left out is what objects lose (docs/DIFFERENCES.md, debug-offsets-of-objects; LINKING.md, -r):
-//! debug information and the notes of the compiler.
+//! Debug information and the compiler's notes are left out: objects lose them (docs/DIFFERENCES.md,
+//! debug-offsets-of-objects; LINKING.md, -r).
 
 mod code;
 mod memory;
@@ -79,8 +79,8 @@ impl ProgramText {
         self
     }
 
-    /// True where two programs differ in nothing but sections of shared memory, which one of them
-    /// lacks.
+    /// True if one program lacks sections of shared memory of the other, and there is no other
+    /// difference.
     pub fn differs_in_shared_sections(&self, other: &Self) -> bool {
         let mut keys = self.items.keys().chain(other.items.keys());
         keys.all(|key| {
@@ -89,7 +89,7 @@ impl ProgramText {
         })
     }
 
-    /// Where two programs differ; `None` when they are the same.
+    /// The difference of two programs; `None` if they are the same.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let names: BTreeSet<&String> = self.items.keys().chain(other.items.keys()).collect();
         let none = Vec::new();
@@ -106,13 +106,13 @@ impl ProgramText {
     }
 }
 
-/// How keys about the alignment of shared memory begin.
+/// The start of keys about the alignment of shared memory.
 const ALIGNMENT: &str = "alignment ";
 
 type Items = BTreeMap<String, Vec<String>>;
 
-/// A word for every symbol: a name that occurs again gets a number, functions and others apart,
-/// because steps change their order among each other.
+/// A word for every symbol: repeated names get numbers. Functions and other symbols count
+/// separately, because steps change their relative order.
 fn names(view: &View<'_>) -> Vec<String> {
     let mut seen: HashMap<(bool, &[u8]), usize> = HashMap::new();
     let name = |symbol: &Symbol<'_>| String::from_utf8_lossy(symbol.name).into_owned();
@@ -124,9 +124,9 @@ fn names(view: &View<'_>) -> Vec<String> {
     numbered.collect()
 }
 
-/// Edges and prototypes, each once: an object lists an edge once. Left out are those of functions
-/// that several objects define: which of the copies were accepted on the way, and leave their
-/// edges, depends on the steps.
+/// Adds edges and prototypes, each once: an object lists an edge once. Edges of functions that
+/// several objects define are left out: the steps decide which copies were accepted and leave their
+/// edges.
 fn calls(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     let several = |index: SymbolIndex| {
         let name = view.cubin.symbol(index).map_or(&[][..], |symbol| symbol.name);
@@ -153,7 +153,7 @@ fn calls(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     items.insert("calls".to_owned(), lines.into_iter().collect());
 }
 
-/// The function that a record of the call graph speaks of.
+/// The function of a record of the call graph.
 fn caller(edge: &Edge) -> SymbolIndex {
     match *edge {
         Edge::Call { caller: function, .. }
@@ -163,7 +163,7 @@ fn caller(edge: &Edge) -> SymbolIndex {
     }
 }
 
-/// Records of every list, in no order.
+/// Adds the records of every list, without their order.
 fn attributes(view: &View<'_>, items: &mut Items) {
     for section in &view.cubin.sections {
         if !view::is_attributes(section) {
@@ -187,8 +187,7 @@ fn attributes(view: &View<'_>, items: &mut Items) {
     }
 }
 
-/// The name of a section, and the function it belongs to: of sections of one name the order depends
-/// on the steps.
+/// The name of a section and its function: the order of sections of one name depends on the steps.
 fn owner(view: &View<'_>, section: &Section<'_>) -> String {
     let code = match section.info_section() {
         Some(index) => view.cubin.section(index),
@@ -203,9 +202,9 @@ fn raw_name(section: &Section<'_>) -> String {
     String::from_utf8_lossy(section.name).into_owned()
 }
 
-/// Headers of what a kernel or function owns, and the parameters. The size of shared memory depends
-/// on the order of variables of equal size and alignment, which steps change: it is checked to be
-/// enough.
+/// Adds the headers of sections of kernels and functions, and the parameters. The size of shared
+/// memory depends on the order of variables of equal size and alignment, which steps change; so it
+/// only has to be large enough.
 fn sections(view: &View<'_>, items: &mut Items) {
     let header = view.cubin.header;
     items.insert("header".to_owned(), vec![format!("{} {:#x}", header.e_type, header.sm())]);
@@ -235,8 +234,7 @@ fn sections(view: &View<'_>, items: &mut Items) {
     }
 }
 
-/// Every symbol that is no section, with the bytes and relocations of what it names in memory that
-/// has some.
+/// Adds every symbol that is no section, with the bytes and relocations of its definition.
 fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     for (symbol, name) in view.cubin.symbols.iter().zip(&view.symbols).skip(1) {
         if symbol.kind() == stt::SECTION {
@@ -245,8 +243,8 @@ fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
         let (info, other) = (symbol.info, symbol.other);
         let section = symbol.defined_in().and_then(|at| view.cubin.section(at));
         let place = section.map_or("undefined".to_owned(), raw_name);
-        // Beside Mercury the first name of a code has its size, an alias too; which one is first
-        // depends on the steps.
+        // In files with Mercury code, the first name of code has its size, even if it is an alias;
+        // the steps decide which one is first.
         let code = place.strip_prefix(".text.").filter(|_| !view.cubin.mercury_symbols.is_empty());
         let is_alias =
             symbol.is_function() && code.is_some_and(|code| code.as_bytes() != symbol.name);
@@ -264,9 +262,8 @@ fn variables(view: &View<'_>, objects: &Objects<'_>, items: &mut Items) {
     }
 }
 
-/// The bytes of a range of a section, and the records that patch it, offsets counted from its
-/// start. What was resolved to an address in constant or shared memory, at `addresses`, is left
-/// out.
+/// The bytes of a range of a section, and the records that patch it, with offsets from its start.
+/// Fields at `addresses`, which hold addresses in constant or shared memory, are cleared.
 fn content(
     view: &View<'_>,
     index: SectionIndex,
@@ -278,7 +275,7 @@ fn content(
     let mut bytes = bytes.to_vec();
     for &(offset, kind) in addresses {
         if let Some(row) = culd_reloc::cuda(kind).filter(|row| row.is_applicable()) {
-            // A place at the end of another definition of the name may be outside of this one.
+            // A place at the end of another definition of the name may be outside this one.
             let _ = row.apply(&mut bytes, offset as usize, RelocValue::default());
         }
     }

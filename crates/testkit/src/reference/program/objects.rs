@@ -1,4 +1,4 @@
-//! The objects that a program was linked from.
+//! The objects of a program.
 
 use anyhow::{Context, Result};
 use culd_cubin::capmerc::{Capsule, ImageLoad};
@@ -12,7 +12,7 @@ pub struct Objects<'d> {
     all: Vec<Cubin<'d>>,
 }
 
-/// A variable of the program: global ones by name, local ones by object and number.
+/// A variable of the program: a global one by name, a local one by object and number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum VariableKey {
     Global(Vec<u8>),
@@ -36,7 +36,7 @@ impl<'d> Objects<'d> {
         Ok(Objects { all: objects.iter().map(parse).collect::<Result<_>>()? })
     }
 
-    /// True when some name has more than one definition.
+    /// True if some name has more than one definition.
     pub fn any_repeated(&self) -> bool {
         let mut seen = HashSet::new();
         let symbols = self.all.iter().flat_map(|cubin| &cubin.symbols);
@@ -46,7 +46,7 @@ impl<'d> Objects<'d> {
         !defined.map(|symbol| symbol.name).all(|name| seen.insert(name))
     }
 
-    /// True when all were made for one virtual architecture.
+    /// True if all were made for one virtual architecture.
     pub fn one_target(&self) -> bool {
         let target = |cubin: &Cubin<'_>| {
             let note = cubin.section_by_name(b".note.nv.cuinfo")?;
@@ -74,8 +74,8 @@ impl<'d> Objects<'d> {
         found
     }
 
-    /// Places in variables of that name, with the type of their relocation, that may be resolved to
-    /// an address in constant or shared memory; offsets count from the start of the variable.
+    /// Places in variables of that name that may get an address in constant or shared memory, with
+    /// the type of their relocation. Offsets are from the start of the variable.
     pub(super) fn addresses(&self, name: &[u8]) -> Vec<(u64, u32)> {
         let mut places = Vec::new();
         for cubin in &self.all {
@@ -96,7 +96,7 @@ impl<'d> Objects<'d> {
         places
     }
 
-    /// What is patched in a function's code: the places of its relocation records, and those that
+    /// The patched places of a function's code: those of its relocation records, and those that
     /// only Mercury's code has (case textures/in-registers).
     pub(super) fn records(&self, function: FunctionCode) -> Vec<RelocEntry> {
         let object = self.object(function.object);

@@ -1,15 +1,15 @@
-//! Barriers of functions of CUDA 12.9 that nvlink forgets (docs/DIFFERENCES.md,
+//! Repairs the barriers of functions of CUDA 12.9 that nvlink forgets (docs/DIFFERENCES.md,
 //! barriers-of-cuda-12).
 //!
-//! In: nvlink's program. Out: the same with what it says itself in the flags of code as the
-//! attribute, where it is larger. Guaranteed: nothing else is changed, so what is equal then
-//! differs in this only.
+//! In: nvlink's program. Out: the same, with the number of barriers in the flags of code as the
+//! attribute, if it is larger. Guaranteed: nothing else changes, so programs that are equal then
+//! differ only in this.
 
 use culd_cubin::Cubin;
 use culd_cubin::attr::{code, format};
 use culd_cubin::raw::Tables;
 
-/// nvlink's program with the numbers that it forgot; `None` when it forgot none.
+/// nvlink's program with the numbers that it forgot; `None` if it forgot none.
 pub(super) fn repaired(expected: &[u8]) -> Option<Vec<u8>> {
     let cubin = Cubin::parse(expected).ok()?;
     let tables = Tables::parse(expected).ok()?;

@@ -1,8 +1,8 @@
-//! What nvlink writes wrongly beside unified functions.
+//! Explains what nvlink writes wrongly in programs with unified functions.
 //!
 //! In: nvlink's program and culd's. Out: the keys of the entries of docs/DIFFERENCES.md that
-//! explain all that differs, or nothing. Guaranteed: each line of the difference is explained on
-//! its own, by what nvlink's file holds there.
+//! explain all differences, or `None`. Guaranteed: each line of the difference is explained alone,
+//! by the contents of nvlink's file.
 
 use culd_cubin::attr::{Records, code, format as form};
 use culd_cubin::elf::{sht, stt};
@@ -12,7 +12,7 @@ use culd_inspect::diff::{self, DiffOptions};
 use culd_inspect::view::View;
 use std::collections::{BTreeSet, HashMap};
 
-/// The lists of attributes of jump slots themselves.
+/// The attribute lists of jump slots.
 const LISTS_OF_SLOTS: &[&str] = &[".nv.info..nv.uft", ".nv.merc.nv.info..nv.uft"];
 
 /// Explains the differences of `actual` from `expected`.
@@ -24,10 +24,10 @@ pub(super) fn keys(expected: &[u8], actual: &[u8]) -> Option<BTreeSet<&'static s
     let mut lines: Vec<&str> =
         difference.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect();
     let mut keys = BTreeSet::new();
-    // Records of attributes first: they say which sections may be longer.
+    // Attribute records first: they decide which sections may be longer.
     let mut longer = BTreeSet::new();
     for list in LISTS_OF_SLOTS.iter().filter(|list| list_is_longer(&theirs, &ours, list, &names)) {
-        // What is behind a record without room for words reads as others.
+        // The bytes behind a record without room for words are read as other records.
         lines.retain(|line| {
             let rest = line.split_once("  ").and_then(|(_, rest)| rest.strip_prefix(list));
             !rest.is_some_and(|rest| rest.starts_with([' ', '+']))
@@ -93,7 +93,7 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
     let is_name = |word: [u8; 4]| names.contains(&format!("{:#x}", u32::from_le_bytes(word)));
     for record in Records::new(b"", ours) {
         let Ok(record) = record else { return false };
-        // Of a record with words, how many bytes are behind those that it should have.
+        // The number of bytes behind the right ones of a record with words.
         let more_bytes;
         loop {
             let Some((&[format, code, low, high], behind)) = theirs.split_first_chunk() else {
@@ -123,8 +123,8 @@ fn behind_words(mut theirs: &[u8], ours: &[u8], names: &BTreeSet<String>) -> boo
     odd.is_empty() && words.iter().copied().all(is_name)
 }
 
-/// True for a line of nvlink's list of attributes `section` that has, in contrast to culd's line
-/// there, or as a line that culd's list does not have, something of `names`.
+/// True if a line of nvlink's attribute list `section` has words of `names` that culd's line, or
+/// culd's list, does not have.
 pub(in crate::reference::compare) fn is_stray(
     section: &str,
     theirs: &str,
@@ -142,7 +142,7 @@ pub(in crate::reference::compare) fn is_stray(
     misplaced(&line, names).is_some()
 }
 
-/// True for a program in which the jumps of slots are not where the table's entries say.
+/// True for a program whose jump slots are not where the entries of the table say.
 pub(super) fn has_stray_slots(program: &[u8]) -> bool {
     let Ok(cubin) = Cubin::parse(program) else { return false };
     let tables = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_UFT_ENTRY);
@@ -158,15 +158,15 @@ pub(super) fn has_stray_slots(program: &[u8]) -> bool {
     jumps.any(|jump| places.get(&jump.symbol).is_some_and(|&place| place != jump.offset))
 }
 
-/// What jump slots would take over, as the difference names it in words: by name in EXTERNS, as
-/// numbers elsewhere. These are undefined functions, and since CUDA 13.2 the words of attribute
+/// The words that jump slots would inherit, as the text of a difference has them: names in EXTERNS,
+/// numbers elsewhere. They are undefined functions, and since CUDA 13.2 the words of attribute
 /// 0x66.
 pub(in crate::reference::compare) fn words_of_slots(bytes: &[u8]) -> Option<BTreeSet<String>> {
     let cubin = Cubin::parse(bytes).ok()?;
     let mut taken = BTreeSet::new();
     for section in cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO) {
         for record in Records::new(section.name, section.data) {
-            // A list of slots may be one that nobody can read to its end.
+            // The list of a slot may be malformed.
             let Ok(record) = record else { break };
             if record.code == code::ATTRIBUTE_66 {
                 taken.extend((0..).map_while(|place| record.word(place)));
@@ -185,15 +185,15 @@ pub(in crate::reference::compare) fn words_of_slots(bytes: &[u8]) -> Option<BTre
     Some(words.chain(taken).collect())
 }
 
-/// A symbol as the difference names it: that of a section by the section.
+/// The name of a symbol in the text of a difference: for the symbol of a section, the section.
 fn label(cubin: &Cubin<'_>, symbol: &Symbol<'_>) -> String {
     let own = || cubin.section(symbol.defined_in()?).map(|section| section.name);
     let name = if symbol.name.is_empty() { own().unwrap_or_default() } else { symbol.name };
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The section of an attribute that has names of undefined functions behind what belongs there, in
-/// nvlink's file only.
+/// The section of an attribute that has additional names of undefined functions in nvlink's file
+/// only.
 fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
     let all_names = |words: &str| {
         !words.is_empty() && words.split_whitespace().all(|word| names.contains(word))
@@ -215,7 +215,7 @@ fn misplaced<'l>(line: &'l str, names: &BTreeSet<String>) -> Option<&'l str> {
                 ours.strip_prefix("words "),
             ) {
                 (Some(behind), ..) => all_names(behind),
-                // Names of an entry's own behind them.
+                // The entry's own names follow them.
                 (None, Some(theirs), Some(ours)) if name == "EXTERNS" => {
                     all_names(theirs.strip_suffix(ours)?)
                 }
@@ -265,7 +265,7 @@ section .nv.uft nv_uft flags=alloc+exec align=128 entsize=128
   0x0000 zero 0x100
 ";
 
-    /// What explains it when nvlink's file has `to` where culd's has `from`.
+    /// The explanation of `to` in nvlink's file in place of `from` in culd's.
     fn explained(from: &str, to: &str) -> Option<Vec<&'static str>> {
         assert!(OURS.contains(from), "{from}");
         let assemble =

@@ -1,12 +1,11 @@
-//! Which kernels nvlink's finalizer writes again.
+//! Finds the kernels that nvlink's finalizer rewrites.
 //!
 //! In: a linked cubin, and facts about its inputs. Out: its kernels with their classes. The rules
-//! were found with 2,640 functions of random programs, sm_100 and sm_120, without optimization to
-//! -O3, with -g and -lineinfo: every kernel without a call that has the word was written again, no
-//! other was; a kernel with a frame kept its control bits. Kernels compiled without -g were all
-//! written again in a link with -g and beside an object compiled with -g, and so were functions
-//! that are no kernels but can end a thread; kernels compiled with -g in a link without only when
-//! they made no call.
+//! come from 2,640 functions of random programs for sm_100 and sm_120, from -O0 to -O3, with -g and
+//! -lineinfo. Every kernel without a call that has the word was rewritten, no other was. A kernel
+//! with a frame kept its control bits. In a link with -g, or with an object compiled with -g, all
+//! kernels compiled without -g were rewritten, and so were other functions that can end a thread.
+//! In a link without -g, kernels compiled with -g were rewritten only if they made no call.
 
 use culd_cubin::attr::{Records, code};
 use culd_cubin::elf::sht;
@@ -20,8 +19,8 @@ use super::consistent::exits_in;
 use super::finalizer::{Finalized, ShortenedCode, calls, finalized};
 use super::inputs::LinkObjects;
 
-/// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of
-/// what ends a thread.
+/// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of an
+/// instruction that ends a thread.
 const BARRIER: u16 = 0x5ab;
 
 /// What may differ of a kernel.
@@ -34,12 +33,12 @@ pub(super) enum CodeClass {
     Fences(ShortenedCode),
     /// All of its code.
     Rewritten,
-    /// Compiled by a later ptxas than the finalizer is of.
+    /// Compiled by a ptxas later than the finalizer.
     Later,
 }
 
 impl CodeClass {
-    /// True when the code is as long in either file.
+    /// True if the code has the same length in both files.
     pub(super) fn has_length(&self) -> bool {
         matches!(self, CodeClass::Kept | CodeClass::Control)
     }
@@ -50,12 +49,12 @@ impl CodeClass {
 pub(super) struct ClassifiedKernel {
     /// Index of the section of its code.
     pub(super) section: usize,
-    /// The name in that section's, as the text form has it.
+    /// The function's name in that of the section, as in the text form.
     pub(super) name: String,
     pub(super) class: CodeClass,
 }
 
-/// How many kernels are of which class.
+/// The number of kernels of each class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     /// Kernels whose code is the same.
@@ -66,15 +65,15 @@ pub struct Classes {
     pub fences: usize,
     /// Functions whose code nvlink writes again.
     pub rewritten: Vec<String>,
-    /// Functions of a later ptxas: all of them, and those whose code nvlink writes again.
+    /// Functions of a later ptxas: all of them, and those that nvlink rewrites.
     pub later: (usize, usize),
-    /// Links in which something else differs that docs/DIFFERENCES.md lists, by its keys.
+    /// Links with other differences that docs/DIFFERENCES.md lists, by key.
     pub listed: BTreeMap<&'static str, usize>,
-    /// Links of objects that a linker made, by which.
+    /// Links of objects that a linker made, by linker.
     pub directions: BTreeMap<&'static str, Directions>,
 }
 
-/// How the links of some objects ended.
+/// The results of the links of some objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directions {
     /// Both linkers wrote the same.
@@ -85,9 +84,9 @@ pub struct Directions {
     pub listed: usize,
     /// culd reports that nvlink has resolved too much (early-relocations).
     pub refused: usize,
-    /// Of these, programs of nvlink's in which nothing wrong was found.
+    /// Of these, programs of nvlink's without a known fault.
     pub needless: usize,
-    /// nvlink crashed or found a fault in itself.
+    /// nvlink crashed or reported an internal error.
     pub no_verdict: usize,
 }
 
@@ -130,7 +129,7 @@ impl AddAssign for Classes {
     }
 }
 
-/// Nothing where there are no kernels of sm_100 and later.
+/// Prints nothing if there are no kernels of sm_100 and later.
 impl fmt::Display for Classes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Classes { unchanged, control, fences, rewritten, later, listed, directions } = self;
@@ -163,7 +162,7 @@ impl fmt::Display for Classes {
 }
 
 impl Classes {
-    /// The same, with where they come from before each name.
+    /// The same, with the program before each name.
     pub fn of(&self, program: &str) -> Self {
         let rewritten =
             self.rewritten.iter().map(|kernel| format!("{program}: {kernel}")).collect();
@@ -230,7 +229,7 @@ pub(super) fn kernels(
         }
         let calls = calls(section.data);
         let class = match () {
-            // nvlink's barriers are shorter where it writes the code of a kernel again
+            // nvlink's barriers are shorter if it rewrites the code of a kernel
             // (mercury/barriers-at-exit).
             () if barriers && (!calls || lacks_barrier(section.data)) => CodeClass::Rewritten,
             () if inputs.rewrites(function.name, calls) => CodeClass::Rewritten,
@@ -254,15 +253,15 @@ fn kernel(
     ClassifiedKernel { section: number as usize, name, class }
 }
 
-/// Code that has an attribute of a later ptxas: it is in no object of 13.0.88 and 13.1, whose
-/// nvlink drops it.
+/// Code with an attribute of a later ptxas. No object of 13.0.88 and 13.1 has it, and their nvlink
+/// drops it.
 fn later(cubin: &Cubin<'_>) -> HashSet<SectionIndex> {
     let lists = cubin.sections.iter().filter(|section| section.sh_type == sht::CUDA_INFO);
     let has = |section: &&Section<'_>| {
         let mut records = Records::new(section.name, section.data).filter_map(Result::ok);
         records.any(|record| record.code == code::ATTRIBUTE_6B)
     };
-    // Jump slots are no code of the compiler's choice.
+    // The compiler does not choose the code of jump slots.
     let slots = |code: &SectionIndex| {
         cubin.section(*code).is_some_and(|code| code.sh_type == sht::CUDA_UFT)
     };
@@ -274,8 +273,8 @@ fn opcode(word: &[u8]) -> Option<u16> {
     Some(u16::from_le_bytes(*word.first_chunk()?) & 0xfff)
 }
 
-/// True for a program of which an object was compiled with error barriers in front of what ends a
-/// thread.
+/// True for a program with an object that was compiled with error barriers in front of instructions
+/// that end a thread.
 pub(in crate::reference::compare) fn has_barriers(cubin: &Cubin<'_>) -> bool {
     let Some(info) = cubin.section_by_name(b".nv.info") else { return false };
     let mut records = Records::new(info.name, info.data).filter_map(Result::ok);

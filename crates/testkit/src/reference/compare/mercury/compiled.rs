@@ -1,9 +1,9 @@
-//! Whether a program has the code of an object, as the compiler wrote it.
+//! Checks that a program has the code of an object, as the compiler wrote it.
 //!
-//! In: the objects of a link, then the code of a function in what culd made of them. Out: where the
-//! code is no object's. Guaranteed: outside of what a relocation names, and of loads from slots of
-//! textures, every bit counts; there the operation and the control bits do. So no mask for what
-//! nvlink writes again hides what culd does to code.
+//! In: the objects of a link, and the code of a function in culd's output. Out: the first place
+//! where the code is no object's. Guaranteed: every bit counts; in fields of relocations and in
+//! loads from texture slots, only the operation and the control bits do. So no mask for code that
+//! nvlink rewrites hides a change by culd.
 
 use super::finalizer::{INSTRUCTION, same_operation};
 use culd_cubin::capmerc::Capsule;
@@ -21,7 +21,7 @@ pub(super) struct ObjectCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FunctionCopy {
     bytes: Vec<u8>,
-    /// Numbers of the instructions with a field that a linker fills.
+    /// Numbers of the instructions with a field for a linker.
     filled: HashSet<usize>,
 }
 
@@ -39,8 +39,8 @@ impl ObjectCode {
         }
     }
 
-    /// Where `code` is not that of a copy of the function; nothing for functions that no object
-    /// has.
+    /// The first place where `code` is not that of a copy of the function; `None` for functions
+    /// that no object has.
     pub(super) fn difference(&self, function: &[u8], code: &[u8]) -> Option<String> {
         let copies = self.functions.get(function)?;
         let differences = copies.iter().map(|copy| copy.difference(code));
@@ -89,7 +89,7 @@ fn filled(object: &Cubin<'_>) -> HashMap<SectionIndex, HashSet<usize>> {
 mod tests {
     use super::*;
 
-    /// Three instructions, of which a linker fills the second.
+    /// Three instructions; a linker fills a field of the second.
     fn compiled() -> ObjectCode {
         let code = FunctionCopy { bytes: (0..48).collect(), filled: HashSet::from([1]) };
         ObjectCode { functions: HashMap::from([(b"f".to_vec(), vec![code])]) }

@@ -46,7 +46,7 @@ pub(in crate::reference::compare) fn defect(
             sizes.insert(symbol, (section.size, size_of_other_name(cubin, symbol, index)));
         }
         if section.sh_type == sht::CUDA_UFT {
-            // Its symbol is the first slot's, of which nvlink has an idea of its own.
+            // Its symbol is the first slot's, for which nvlink has another size.
             continue;
         }
         let what = size_of_symbol(cubin, symbol, section)
@@ -77,7 +77,7 @@ fn size_of_other_name(
     (names > 1).then_some(twin.size)
 }
 
-/// The Mercury code stands for as many instructions as there are.
+/// The Mercury code describes as many instructions as the section has.
 fn size_of_mercury(instructions: Option<u64>, section: &Section<'_>) -> Option<String> {
     let Some(instructions) = instructions else { return Some("no Mercury code".to_owned()) };
     (instructions * WORD as u64 != section.size).then(|| {

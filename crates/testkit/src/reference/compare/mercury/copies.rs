@@ -2,10 +2,10 @@
 //! alias, and functions whose code nvlink rewrites.
 //!
 //! In: a linked cubin and the names of those functions. Out: the contents of the sections in lines,
-//! without what nvlink computes anew for code that took another's place (docs/DIFFERENCES.md,
-//! debug-of-replaced): operations of their frames, their lines, ranges of their registers; for
-//! other code the length of the frame, too. Guaranteed: debug data of all other functions is in the
-//! lines.
+//! without the data that nvlink computes anew for code that replaced other code
+//! (docs/DIFFERENCES.md, debug-of-replaced): operations of frames, lines, and ranges of registers;
+//! for rewritten code, also the length of the frame. Guaranteed: debug data of all other functions
+//! is in the lines.
 
 use super::inputs::LinkObjects;
 use culd_cubin::elf::{sht, stt};
@@ -118,7 +118,7 @@ fn word(data: &[u8], at: usize) -> Option<usize> {
     Some(u32::from_le_bytes(bytes) as usize)
 }
 
-/// One line for each entry; of copies the function and its size, of other code the function.
+/// One line for each entry: for copies the function and its size, for rewritten code the function.
 fn frames(
     section: &Section<'_>,
     functions: &BTreeMap<usize, &[u8]>,
@@ -129,7 +129,7 @@ fn frames(
         let part = |from: usize, end: usize| hex(data.get(from..end).unwrap_or_default());
         let line = match functions.get(&(at + ADDRESS)) {
             Some(&name) if others.contains(name) => {
-                // Its common entry, which is put together like it.
+                // Its common entry, which has the same form.
                 lines.pop();
                 match others.anew.contains(name) {
                     true => text(name),
@@ -146,7 +146,7 @@ fn frames(
     lines
 }
 
-/// A line for the header of each unit and one for each function; of copies only the name.
+/// A line for the header of each unit and for each function; for copies only the name.
 fn units(
     section: &Section<'_>,
     functions: &BTreeMap<usize, &[u8]>,
@@ -167,7 +167,7 @@ fn units(
             lines.push(if others.contains(name) {
                 text(name)
             } else {
-                // The address has none before it is patched.
+                // The address is zero before it is patched.
                 format!("{} {}", text(name), part(from, end))
             });
         }
@@ -176,8 +176,8 @@ fn units(
     lines
 }
 
-/// A line for each register; of copies without the ranges. Where any code is written again, those
-/// of all functions are whatever nvlink's memory held: two runs differ.
+/// A line for each register; for copies without the ranges. If any code is rewritten, the ranges of
+/// all functions are undefined: two runs of nvlink differ.
 fn registers(data: &[u8], others: &OtherFunctions) -> SectionContents {
     let (mut at, mut lines) = (0, SectionContents::new());
     for range in ranges(data, |name| !others.anew.is_empty() || others.contains(name)) {
@@ -188,7 +188,7 @@ fn registers(data: &[u8], others: &OtherFunctions) -> SectionContents {
     lines
 }
 
-/// Where the ranges of the functions `names` are in the contents of `.nv_debug_info_reg_sass`.
+/// The places of the ranges of other functions in the contents of `.nv_debug_info_reg_sass`.
 fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let (mut at, mut ranges) = (0, Vec::new());
     let string = |at: usize| {
@@ -210,9 +210,9 @@ fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     ranges
 }
 
-/// `bytes` without the addends of records in relocations of machine code's debug sections that are
-/// about the functions `names`, the ends of those and places in them, or about tables of lines, in
-/// which these take more or less room.
+/// `bytes` without some addends of relocations of machine code's debug sections: those about the
+/// functions `names` and places in them, and those about tables of lines, in which these functions
+/// have another size.
 pub(in crate::reference::compare) fn without_ends(
     bytes: &[u8],
     names: &HashSet<Vec<u8>>,
@@ -245,7 +245,7 @@ pub(in crate::reference::compare) fn without_ends(
 
 /// Clears the ranges of registers of functions that share their name with others in an object:
 /// nvlink looks for their places in the code of another of them, and behind the end of its list
-/// (docs/DIFFERENCES.md, registers-of-equal-names). What was there.
+/// (docs/DIFFERENCES.md, registers-of-equal-names). Returns the cleared bytes.
 pub(in crate::reference::compare) fn clear_equal_names(
     view: &View<'_>,
     bytes: &mut [u8],
@@ -263,7 +263,7 @@ pub(in crate::reference::compare) fn clear_equal_names(
 
 /// Clears places and types in the records that `--preserve-relocs` keeps for functions that share
 /// their name with others: nvlink looks them all up in the code of the first (docs/DIFFERENCES.md,
-/// resolved-of-equal-names). What was there.
+/// resolved-of-equal-names). Returns the cleared bytes.
 pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     let names = equal_names(view);
     let sections = view.cubin.section_indices();
@@ -293,7 +293,7 @@ fn clear(bytes: &mut [u8], places: Vec<Range<usize>>) -> Vec<u8> {
     before
 }
 
-/// True when several functions have one name.
+/// True if several functions have one name.
 pub(super) fn has_equal_names(view: &View<'_>) -> bool {
     !equal_names(view).is_empty()
 }

@@ -1,9 +1,9 @@
-//! The text form without what counts the code of rewritten kernels.
+//! The text form without counts of the code of rewritten kernels.
 //!
-//! In: the text form of a linked cubin. Out: its sections, in which sizes, offsets and bytes are
-//! left out that follow from the number of a rewritten kernel's instructions; of culd's file, those
-//! of a kernel whose code the finalizer makes shorter are what they are then. Guaranteed: no line
-//! is left out, added or moved but inside the contents that have to differ.
+//! In: the text form of a linked cubin. Out: its sections without sizes, offsets and bytes that
+//! follow from the number of instructions of a rewritten kernel. In culd's file, those of a kernel
+//! that the finalizer shortens are changed to the shorter code. Guaranteed: lines are dropped,
+//! added or moved only in contents that have to differ.
 
 use super::classes::{ClassifiedKernel, CodeClass};
 use super::copies::OtherFunctions;
@@ -11,7 +11,7 @@ use super::finalizer::ShortenedCode;
 use crate::reference::compare::deliberate::unified;
 use std::collections::{BTreeSet, HashMap};
 
-/// A section of the text form, or what stands outside of sections.
+/// A section of the text form, or the lines outside sections.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
     head: String,
@@ -24,7 +24,7 @@ pub(super) struct RewrittenFunction<'a> {
     name: &'a str,
     /// It was compiled by a later ptxas.
     later: bool,
-    /// What the code is, where that is known.
+    /// The rewritten code, if known.
     shortened: Option<&'a ShortenedCode>,
 }
 
@@ -37,8 +37,8 @@ impl<'a> RewrittenFunction<'a> {
         RewrittenFunction { name: &kernel.name, later: kernel.class == CodeClass::Later, shortened }
     }
 
-    /// A line of its attributes without what are offsets of its instructions; in culd's, where they
-    /// will be.
+    /// A line of its attributes without offsets of its instructions; in culd's file, with their new
+    /// offsets.
     fn attribute(self, line: &str, own: bool) -> String {
         // ATTRIBUTE words N...
         let words: Vec<&str> = line.split(' ').collect();
@@ -61,7 +61,7 @@ impl<'a> RewrittenFunction<'a> {
         }
     }
 
-    /// A record of a relocation of its code, `OFFSET TYPE SYMBOL [ADDEND]`, likewise.
+    /// The same for a relocation record of its code, `OFFSET TYPE SYMBOL [ADDEND]`.
     fn record(self, line: &str, own: bool) -> String {
         match (self.shortened, line.split_once(' ')) {
             (Some(shortened), Some((place, rest))) if own => {
@@ -74,7 +74,7 @@ impl<'a> RewrittenFunction<'a> {
         }
     }
 
-    /// A word of its symbol's line, likewise.
+    /// The same for a word of its symbol's line.
     fn size(self, word: &str, own: bool) -> Option<String> {
         match self.shortened {
             _ if !word.starts_with("size=") => Some(word.to_owned()),
@@ -85,14 +85,14 @@ impl<'a> RewrittenFunction<'a> {
     }
 }
 
-/// Which of the words of an attribute are places in code.
+/// For each word of an attribute, whether it is a place in code.
 fn are_places(attribute: &str, words: &[&str]) -> Vec<bool> {
     match attribute {
-        // The place of a load, and the bytes of it that nobody needs.
+        // The place of a load, and its unused bytes.
         "UNUSED_LOAD_BYTE_OFFSET" => (0..words.len()).map(|at| at == 0).collect(),
         // The place of an operation on a barrier, and three words that describe it.
         "MBARRIER_INSTR_OFFSETS" => (0..words.len()).map(|at| at % 4 == 0).collect(),
-        // For each branch its place, 0, the number of its targets, and those.
+        // For each branch: its place, 0, the number of its targets, and the targets.
         "INDIRECT_BRANCH_TARGETS" => {
             let (mut places, mut rest) = (Vec::new(), words.iter());
             while let (Some(_), Some(_), Some(count)) = (rest.next(), rest.next(), rest.next()) {
@@ -107,7 +107,7 @@ fn are_places(attribute: &str, words: &[&str]) -> Vec<bool> {
     }
 }
 
-/// A place, where it is in shorter code; other words stay.
+/// A place in the shortened code; other words stay.
 fn moved(word: &str, shortened: &ShortenedCode) -> String {
     let place = word.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     place.map_or(word.to_owned(), |place| format!("{:#x}", shortened.place(place)))
@@ -146,7 +146,7 @@ pub(super) fn blocks(text: &str, allowed: &AllowedDifferences<'_>) -> Vec<Block>
             block.without_others(&name, allowed);
         }
     }
-    // Bytes that no section has, row by row at offsets behind the code: as one row, without zeros.
+    // Bytes outside sections, row by row at offsets behind the code: as one row, without zeros.
     let patches = |block: &Block| block.head.strip_prefix("patch ").map(str::to_owned);
     let rows: Vec<String> = blocks.iter().filter_map(patches).collect();
     let bytes = rows.iter().filter_map(|row| row.split_once(' ')).flat_map(|(_, hex)| pairs(hex));
@@ -203,8 +203,8 @@ impl Block {
             self.body.clone_from(lines);
         }
         if name == ".debug_info" && !others.anew.is_empty() {
-            // It has the offset of each unit in a table of lines, in which those of other code take
-            // more or less room.
+            // It has the offset of each unit in a table of lines, where rewritten code has another
+            // size.
             self.body.clear();
         }
         let Some(target) = name.strip_prefix(".rela") else { return };
@@ -229,9 +229,9 @@ impl Block {
     }
 }
 
-/// Takes from nvlink's lists of attributes what it forgets to drop beside jump slots, `names`
-/// (docs/DIFFERENCES.md, externs-of-slots), where culd's have nothing of it, or of lists that are
-/// `longer` for this reason. True when something was.
+/// Drops the `names` from nvlink's attribute lists that it forgets to drop in programs with jump
+/// slots (docs/DIFFERENCES.md, externs-of-slots), if culd's lists do not have them, or if lists are
+/// `longer` for this reason. True if something was dropped.
 pub(super) fn without_externs(
     theirs: &mut [Block],
     ours: &[Block],
@@ -243,7 +243,7 @@ pub(super) fn without_externs(
         let section = theirs.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
         let Some(section) = section else { continue };
         if longer(section) {
-            // The form of a list that cannot be read to its end.
+            // The form of a malformed list.
             theirs.head = theirs.head.replacen(" raw ", " ", 1);
             theirs.body.clone_from(&ours.body);
             taken = true;

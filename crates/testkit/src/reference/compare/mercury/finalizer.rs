@@ -1,7 +1,6 @@
-//! What nvlink's finalizer makes of the code of a kernel.
+//! Predicts the output of nvlink's finalizer for the code of a kernel.
 //!
-//! In: the code as ptxas wrote it, relocated. Out: [`Finalized`], of which the first line that fits
-//! counts:
+//! In: ptxas's code after relocation. Out: [`Finalized`], by the first line that applies:
 //!
 //! | code | what the finalizer does |
 //! |---|---|
@@ -10,19 +9,19 @@
 //! | is optimized, starts with the load of the stack's end into R1, which sets a barrier, and never reads R1 | drops that barrier, and allocates barriers again |
 //! | all other | nothing |
 //!
-//! ptxas puts in front of each fence (MEMBAR) what it takes for any program, since it does not know
-//! what called functions do. Left out of that are
+//! In front of each fence (MEMBAR), ptxas puts instructions that only some programs need, because
+//! it does not know what called functions do. The finalizer leaves out
 //!
 //! * loads that never happen (`@!PT LDS RZ, [RZ]`) directly in front of a fence, unless the code
 //!   has an asynchronous copy (LDGSTS; case mercury/fences, `copies_and_fences`);
 //! * `MEMBAR.ALL.CTA` directly in front of a fence of the device or the system, unless the code
 //!   does something to a barrier in shared memory (SYNCS; `barriers_and_fences`).
 //!
-//! What follows moves up, and with it what instructions name by distance. NOPs fill the last eight
-//! instructions, and at least eight of them.
+//! Later code moves up, and distances in instructions change with it. NOPs fill the code up to a
+//! multiple of eight instructions; there are at least eight.
 //!
-//! Which barriers are allocated is not known in all cases, so control bits are compared only where
-//! none are.
+//! The allocation of barriers is not known in all cases, so control bits are compared only where
+//! none are allocated.
 
 mod instruction;
 mod shortened;
@@ -61,7 +60,7 @@ pub(super) fn finalized(code: &[u8]) -> Finalized {
     }
 }
 
-/// True for instructions that differ in nothing but their operands.
+/// True for instructions that differ only in their operands.
 pub(super) fn same_operation(one: &[u8], other: &[u8]) -> bool {
     let all = |code| Instruction::all(code).into_iter().map(Instruction::without_operands);
     all(one).eq(all(other))
@@ -72,15 +71,15 @@ pub(super) fn calls(code: &[u8]) -> bool {
     Instruction::all(code).iter().any(|instruction| instruction.is_call())
 }
 
-/// True when R1 is loaded behind a barrier, and nothing needs it.
+/// True if R1 is loaded with a barrier, and nothing needs it.
 fn has_spare_barrier(code: &[Instruction]) -> bool {
     code.first().is_some_and(|first| first.loads_stack() && first.result_has_barrier())
         && !is_plain(code)
         && !code.iter().any(|instruction| instruction.reads_r1())
 }
 
-/// True for code without optimization, in which each instruction, the first one too, waits for all
-/// barriers: none is allocated.
+/// True for code without optimization. There each instruction, even the first, waits for all
+/// barriers, and none is allocated.
 fn is_plain(code: &[Instruction]) -> bool {
     code.first().is_some_and(|first| first.waits())
 }

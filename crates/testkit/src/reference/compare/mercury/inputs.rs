@@ -1,8 +1,8 @@
 //! Facts about the inputs of a link that limit its output.
 //!
-//! In: the arguments and objects of a link. Out: [`LinkObjects`]: which functions were compiled for
-//! a debugger, which of them several objects have, their code, and for which devices each object
-//! says that it is good.
+//! In: the arguments and objects of a link. Out: [`LinkObjects`]: the functions that were compiled
+//! for a debugger, those that several objects have, their code, and the devices that each object
+//! suits.
 
 use super::compiled::ObjectCode;
 use culd_cubin::attr::{Record, Records};
@@ -35,7 +35,7 @@ pub struct LinkObjects {
     compiled: ObjectCode,
 }
 
-/// The devices that the code of an object is good for.
+/// The devices that the code of an object suits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DeviceFamily {
     devices: u64,
@@ -75,13 +75,13 @@ impl LinkObjects {
         inputs
     }
 
-    /// True for a program of which any part is for a debugger.
+    /// True for a program with any part for a debugger.
     pub(in crate::reference::compare) fn for_debugger(&self) -> bool {
         self.link || self.any
     }
 
     /// True for a program whose jump slots may have been compiled without optimization: nvlink
-    /// writes their control bits anew.
+    /// rewrites their control bits.
     pub(super) fn has_plain_slots(&self) -> bool {
         self.for_debugger() || self.plain
     }
@@ -91,8 +91,8 @@ impl LinkObjects {
         self.for_debugger() && self.without.contains(function)
     }
 
-    /// True when the finalizer writes the kernel anew because it was compiled otherwise than it is
-    /// linked.
+    /// True if the finalizer rewrites the kernel because its compilation and the link differ in
+    /// `-g`.
     pub(super) fn rewrites(&self, kernel: &[u8], calls: bool) -> bool {
         self.lacks_debug(kernel) || (!self.link && !calls && self.with.contains(kernel))
     }
@@ -107,8 +107,8 @@ impl LinkObjects {
         &self.copies
     }
 
-    /// True when the code that `program` has may be good for the devices `more`, although some
-    /// object's is not: each such object has code that is not in the program.
+    /// True if the code of `program` may suit the devices `more`, although some objects do not:
+    /// each of those has code that is not in the program.
     pub(super) fn may_suit(&self, more: u64, program: &Cubin<'_>) -> bool {
         let functions = program.symbols.iter().filter(|symbol| symbol.is_function());
         let functions: HashSet<&[u8]> = functions.map(|symbol| symbol.name).collect();
@@ -126,7 +126,7 @@ pub(super) fn finalizer<'d>(compat: &Section<'d>) -> Option<Record<'d>> {
     records.find(|record| record.code == code::FINALIZER)
 }
 
-/// The devices that the code of a file says it is good for.
+/// The devices that the code of a file suits, as the file says.
 pub(super) fn devices(object: &Cubin<'_>) -> Option<u64> {
     let record = finalizer(object.section_by_name(COMPAT)?)?;
     record.payload.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))

@@ -1,5 +1,4 @@
-//! Bytes that differ because nvlink leaves what makes no sense, or knows more
-//! (docs/DIFFERENCES.md).
+//! Bytes that differ because nvlink writes meaningless values, or knows more (docs/DIFFERENCES.md).
 //!
 //! In: two linked cubins. Out: the same bytes in both where an entry says so. Guaranteed: places
 //! follow from relocations and attributes, never from what differs.
@@ -16,8 +15,8 @@ use std::ops::Range;
 const ENTRY: usize = 4;
 
 /// Clears entries of jump tables in `bytes` that several copies of a function fill: nvlink computes
-/// those of the copy that counts first, and then the other's; and all of a kernel with two banks,
-/// of which it computes none (jump-tables-of-replaced). What was there.
+/// first those of the copy that counts, then the other's. Also clears all entries of a kernel with
+/// two banks, because nvlink computes none (jump-tables-of-replaced). Returns the cleared bytes.
 pub(in crate::reference::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -> Vec<Vec<u8>> {
     let mut labels = HashMap::new();
     let mut cleared = Vec::new();
@@ -32,7 +31,7 @@ pub(in crate::reference::compare) fn tables(view: &View<'_>, bytes: &mut [u8]) -
     cleared
 }
 
-/// Clears entries of jump tables that are places in the code of the sections `anew`, which differs.
+/// Clears entries of jump tables with places in the code of the sections `anew`, which differs.
 pub(in crate::reference::compare) fn labels(view: &View<'_>, anew: &[usize], bytes: &mut [u8]) {
     for entry in entries(view).into_iter().filter(|entry| anew.contains(&entry.code)) {
         if let Some(label) = bytes.get_mut(entry.bytes()) {
@@ -41,7 +40,7 @@ pub(in crate::reference::compare) fn labels(view: &View<'_>, anew: &[usize], byt
     }
 }
 
-/// Moves entries of jump tables that are places in the code of the sections `anew`.
+/// Moves entries of jump tables with places in the code of the sections `anew`.
 pub(super) fn move_labels(
     view: &View<'_>,
     anew: &[usize],
@@ -57,8 +56,8 @@ pub(super) fn move_labels(
     }
 }
 
-/// The first entry of a jump table that is no instruction of the code of the sections `anew`. Where
-/// tables of several copies lie over each other, any of their codes may be meant.
+/// The first entry of a jump table that is no instruction of the code of the sections `anew`.
+/// Tables of several copies may overlap; then a place in the code of any of them counts.
 pub(in crate::reference::compare) fn stray(view: &View<'_>, anew: &[usize]) -> Option<String> {
     let stray = |entry: &JumpEntry| {
         let label = view.data.get(entry.bytes())?.first_chunk().map(|b| u32::from_le_bytes(*b))?;
@@ -78,7 +77,7 @@ pub(in crate::reference::compare) fn stray(view: &View<'_>, anew: &[usize]) -> O
 struct JumpEntry {
     /// Its place in the file.
     at: usize,
-    /// Index of the section of the code that it is a place in.
+    /// Index of the section of code with its place.
     code: usize,
     /// What it is in Mercury.
     label: i64,
@@ -94,7 +93,7 @@ impl JumpEntry {
 
 /// The entries of all jump tables, as Mercury's relocations list them.
 fn entries(view: &View<'_>) -> Vec<JumpEntry> {
-    // The twins of banks stand in the same order; names may be the same (literals/equal-banks).
+    // The twins of banks have the same order; names may be equal (literals/equal-banks).
     let sections = || view.cubin.section_indices();
     let twins = || sections().filter(|(_, s)| s.sh_type == sht::MERCURY_CONSTANT_OPTIMIZER);
     let own = sections().filter(|(_, section)| section.constant_bank() == Some(2));
@@ -124,8 +123,8 @@ fn entries(view: &View<'_>) -> Vec<JumpEntry> {
 }
 
 /// Clears the frame sizes of kernels with functions inside their code, and of these functions, in
-/// `bytes`; what was there. nvlink's finalizer counts them anew for code that it leaves as it is
-/// (frames-of-whole-programs).
+/// `bytes`, and returns the cleared bytes. nvlink's finalizer counts them anew for code that it
+/// does not change (frames-of-whole-programs).
 pub(in crate::reference::compare) fn inner_frames(
     view: &View<'_>,
     bytes: &mut [u8],
@@ -179,7 +178,7 @@ pub(in crate::reference::compare) fn family(
     true
 }
 
-/// Where the attribute's value is in the file.
+/// The place of the attribute's value in the file.
 fn place(view: &View<'_>) -> Option<usize> {
     let (index, section) =
         view.cubin.section_indices().find(|(_, section)| section.name == COMPAT)?;

@@ -1,6 +1,6 @@
-//! A program of our own with a kernel of each class: what nvlink made of it, and the same with the
-//! code of the object (`kept.txt` has the sections of ptxas's file in their places). nvlink.txt and
-//! kept.txt are the text form.
+//! A program with a kernel of each class: nvlink's output (`nvlink.txt`), and the same with the
+//! code of the object (`kept.txt`, with the sections of ptxas's file in their places). Both are in
+//! the text form.
 
 use super::*;
 use crate::fixtures::asm::assemble;
@@ -16,8 +16,7 @@ fn compared(theirs: &str, ours: &str) -> Result<Classes, String> {
     compare(&bytes(theirs), &bytes(ours), &LinkObjects::default())
 }
 
-/// `text` with `new` for `old`, which stands in it once, behind the line that starts the section
-/// `section`.
+/// `text` with `new` for `old`, which occurs once after the first line of the section `section`.
 fn edited(text: &str, section: &str, old: &str, new: &str) -> String {
     let at = text.find(&format!("section {section} ")).expect("the section");
     let (head, rest) = text.split_at(at);

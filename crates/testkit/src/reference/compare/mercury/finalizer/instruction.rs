@@ -1,41 +1,41 @@
-//! The fields of an instruction that the rules of the finalizer speak of.
+//! The fields of an instruction that the rules of the finalizer need.
 //!
 //! In: the 16 bytes of an instruction of sm_100 or later. Out: its operation, its barriers, the
-//! place it names, whether it reads R1. Guaranteed: nothing else is decoded. Registers stand at
-//! fixed bits, and what is at those bits in an operation without a register there was read off a
-//! disassembly of 870 objects of our own, sm_100 and sm_120.
+//! place it names, whether it reads R1. Guaranteed: nothing else is decoded. Registers have fixed
+//! bits. Which operations have other fields there comes from a disassembly of 870 objects of our
+//! own, sm_100 and sm_120.
 
 use std::ops::Range;
 
 /// Bytes of an instruction.
 pub(super) const SIZE: u64 = 16;
 
-/// The operation, and its parts: what it does, and in which form its operands are.
+/// The operation, and its parts: the row, and the form of its operands.
 const OPCODE: Range<u32> = 0..12;
 const OPERATION: Range<u32> = 0..9;
 const FORM: Range<u32> = 9..12;
-/// The barrier that the result sets, the one that the operands set, and those that are waited for.
+/// The barrier that the result sets, the one that the operands set, and those that the instruction
+/// waits for.
 const RESULT_BARRIER: Range<u32> = 110..113;
 const OPERAND_BARRIER: Range<u32> = 113..116;
 const WAITED: Range<u32> = 116..122;
 /// The number of no barrier.
 const NO_BARRIER: u64 = 7;
-/// When an instruction may start: stall, yield, and the three fields above.
+/// The bits that say when an instruction may start: stall, yield, and the three fields above.
 const CONTROL: Range<u32> = 105..122;
 /// Where registers that are read stand.
 const FIRST: Range<u32> = 24..32;
 const SECOND: Range<u32> = 32..40;
 const THIRD: Range<u32> = 64..72;
-/// The operations on uniform registers, and those from which on an instruction is about memory, are
-/// in these rows.
+/// The rows of operations on uniform registers, and the first row of operations on memory.
 const UNIFORM: Range<u64> = 0x80..0xc0;
 const MEMORY: u64 = 0x180;
 /// The forms in which the second operand is a register.
 const SECOND_IS_REGISTER: [u64; 2] = [1, 3];
-/// `SEL.64` with a number of 64 bits, which reaches over the third register.
+/// `SEL.64` with a number of 64 bits, which covers the bits of the third register.
 const SELECT_NUMBER: u64 = 0x407;
-/// The scope of a fence, of which [`SYSTEM_OR_DEVICE`] and more is wider than a block, and the bit
-/// beside it of the kind that ptxas puts in front of a wider one.
+/// The scope of a fence: [`SYSTEM_OR_DEVICE`] and more is wider than a block. And the bit of the
+/// kind of fence that ptxas puts in front of a wider one.
 const SCOPE: Range<u32> = 76..79;
 const SCOPE_AND_KIND: Range<u32> = 76..80;
 const SYSTEM_OR_DEVICE: u64 = 2;
@@ -43,20 +43,20 @@ const ALL_IN_BLOCK: u64 = 8;
 /// `LDC R1, c[0][0x37c]` without its control bits: the first instruction of a kernel, which reads
 /// the stack's end.
 const LOAD_STACK: u128 = 0x0800_0000_df00_ff01_7b82;
-/// How a load from shared memory begins that never happens, `@!PT LDS RZ, [RZ]`.
+/// The low bits of a load from shared memory that never happens, `@!PT LDS RZ, [RZ]`.
 const IDLE_LOAD: u64 = 0xffff_f984;
-/// How many bytes a unit of the distance is to a place that an instruction names.
+/// The unit of distances in instructions, in bytes.
 const UNIT: i64 = 4;
 
-/// The operations of SYNCS: to arrive and to ask, to end, to begin.
+/// The operations of SYNCS: arrive and query, end, begin.
 const SYNCS: [u64; 3] = [0x1a7, 0x1b1, 0x1b2];
 
-/// The opcodes of the instructions that are asked for by name.
+/// The opcodes of instructions with a name here.
 mod opcode {
     pub(super) const MEMBAR: u64 = 0x992;
     pub(super) const LDGSTS: u64 = 0xfae;
     pub(super) const NOP: u64 = 0x918;
-    /// Calls of a function, through a register, and of what lies in the same section.
+    /// Calls of a function, through a register, and within a section.
     pub(super) const CALLS: [u64; 3] = [0x943, 0x343, 0x944];
 }
 
@@ -64,7 +64,7 @@ mod opcode {
 const LONG: &[Range<u32>] = &[16..24, 34..82];
 #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges like LONG, of one range")]
 const SHORT: &[Range<u32>] = &[34..64];
-/// Instructions that name a place by its distance from the next instruction.
+/// Instructions with the distance of a place from the next instruction.
 const RELATIVE: [(u64, &[Range<u32>]); 6] = [
     (0x947, LONG),  // BRA, BRA.DIV
     (0x547, LONG),  // BRA.U
@@ -126,13 +126,13 @@ impl Instruction {
         self.get(0..32) == IDLE_LOAD
     }
 
-    /// True for a copy from global to shared memory that nobody waits for.
+    /// True for an asynchronous copy from global to shared memory.
     pub(super) fn is_asynchronous_copy(self) -> bool {
         self.get(OPCODE) == opcode::LDGSTS
     }
 
-    /// True for what is done to a barrier in shared memory (`mbarrier`), but for the arrival of
-    /// such copies.
+    /// True for operations on a barrier in shared memory (`mbarrier`), except the arrival of such
+    /// copies.
     pub(super) fn is_on_barrier(self) -> bool {
         SYNCS.contains(&self.get(OPERATION))
     }
@@ -167,7 +167,7 @@ impl Instruction {
         self.get(FIRST) == 1 || (second && self.get(SECOND) == 1) || (third && self.get(THIRD) == 1)
     }
 
-    /// How many bytes behind the next instruction the place is that it names.
+    /// The distance of the place in it from the next instruction, in bytes.
     pub(super) fn distance(self) -> Option<i64> {
         let (mut value, mut width) = (0, 0);
         for field in self.fields()? {
@@ -178,7 +178,7 @@ impl Instruction {
         Some(((value << unused) as i64 >> unused) * UNIT)
     }
 
-    /// The same instruction, naming a place that is so many bytes behind the next.
+    /// The same instruction with another distance, in bytes.
     pub(super) fn with_distance(self, distance: i64) -> Self {
         let mut value = (distance / UNIT) as u64;
         self.fields().unwrap_or_default().iter().fold(self, |instruction, field| {
@@ -203,7 +203,7 @@ impl Instruction {
     }
 }
 
-/// As many ones as there are bits, fewer than 64.
+/// Ones for all of `bits`, fewer than 64.
 fn mask(bits: &Range<u32>) -> u64 {
     (1 << bits.len()) - 1
 }

@@ -1,28 +1,28 @@
 //! Code without the instructions that the finalizer leaves out.
 //!
-//! In: code and the numbers of those instructions. Out: the code that is left, where each place of
-//! it is then, and the Mercury code of the function. Guaranteed: places behind an instruction that
-//! is left out move up, all others stay.
+//! In: code and the numbers of those instructions. Out: the remaining code, the new places in it,
+//! and the Mercury code of the function. Guaranteed: places behind an instruction that is left out
+//! move up, all others stay.
 
 use super::instruction::{Instruction, SIZE};
 use super::is_plain;
 use culd_cubin::capmerc::{Capsule, CapsuleForm};
 use std::ops::Range;
 
-/// The code of a function ends with so many NOPs, and its length is a multiple of as many
+/// The number of NOPs at the end of a function's code; its length is a multiple of this many
 /// instructions.
 const PADDING: usize = 8;
 /// The first byte of a group's record has the lowest bit of the number of its instructions; the
 /// second one has the rest.
 const ODD: u8 = 0x80;
 
-/// What is left of the code of a kernel.
+/// The remaining code of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct ShortenedCode {
     code: Vec<Instruction>,
     /// The numbers of the instructions that were left out, ascending.
     left_out: Vec<usize>,
-    /// Which barriers the instructions use may differ.
+    /// The barriers of the instructions may differ.
     allocated: bool,
 }
 
@@ -40,12 +40,12 @@ impl ShortenedCode {
         shortened
     }
 
-    /// An instruction that stood at number `at`, where it is now.
+    /// The instruction with the old number `at`, at its new place.
     fn moved(&self, at: usize, instruction: Instruction) -> Instruction {
         let Some(distance) = instruction.distance() else { return instruction };
         let next = (at as u64 + 1) * SIZE;
         let target = next.wrapping_add_signed(distance);
-        // The place behind an instruction that stays, not that of the next one that does.
+        // The place behind an instruction that stays, not the place of the next one that stays.
         let from = self.place(at as u64 * SIZE) + SIZE;
         instruction.with_distance(self.place(target) as i64 - from as i64)
     }
@@ -63,7 +63,8 @@ impl ShortenedCode {
         self.code.len() as u64 * SIZE
     }
 
-    /// Where in it the byte is that stood at `place`; of what was left out, where what follows is.
+    /// The new place of the byte at `place`; for an instruction that was left out, the place of the
+    /// code after it.
     pub(in super::super) fn place(&self, place: u64) -> u64 {
         let in_front = |&&at: &&usize| (at as u64) < place.div_ceil(SIZE);
         place - self.left_out.iter().filter(in_front).count() as u64 * SIZE
@@ -85,8 +86,8 @@ impl ShortenedCode {
         Some(format!("+{:#x}: {own:02x?} instead of {theirs:02x?}", at as u64 * SIZE))
     }
 
-    /// The Mercury code of the function, `section` with the contents `data`, when its groups stand
-    /// for what is left: of one instruction nothing but its record is left.
+    /// The Mercury code `data` of the function in `section`, for the remaining instructions: a
+    /// group of one instruction keeps only its record.
     pub(in super::super) fn capsule(&self, section: &[u8], data: &[u8]) -> Option<Vec<u8>> {
         let capsule = Capsule::parse(section, data).ok()?;
         let all = capsule.instructions();
