@@ -1,7 +1,7 @@
 //! Options of tasks: `--name value`, `--name=value`, `--flag` and operands.
 //!
 //! In: the words after the task name. Out: values by name. Guaranteed: [`Args::finish`] refuses
-//! what no one asked for.
+//! words that no call has taken.
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -44,7 +44,7 @@ impl Args {
         Ok(Some(parsed))
     }
 
-    /// `--seeds A..B`; an end that is missing is the largest number.
+    /// `--seeds A..B`; a missing end is the largest number.
     pub(crate) fn seeds(&mut self, usual: Range<u64>) -> Result<Range<u64>> {
         let Some(text) = self.option::<String>("--seeds")? else { return Ok(usual) };
         let ends = text.split_once("..").and_then(|(first, end)| {
@@ -65,7 +65,7 @@ impl Args {
         names.map(arch).collect()
     }
 
-    /// `--jobs N`: how many things are done at a time.
+    /// `--jobs N`: the number of parallel jobs.
     pub(crate) fn jobs(&mut self) -> Result<usize> {
         Ok(self.option("--jobs")?.unwrap_or(2))
     }

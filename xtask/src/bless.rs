@@ -1,9 +1,8 @@
 //! `xtask bless`: records the cases of `testdata/cases` with the reference tools.
 //!
 //! In: cases ([`culd_testkit::fixtures::case`]) and their sources. Out: inputs and expectations as
-//! text. Guaranteed: a text is written only when it assembles to the very bytes that a tool made;
-//! with `--check` nothing is written and a recorded text that the tools do not confirm is a
-//! failure.
+//! text. Guaranteed: a text is written only if it assembles to the same bytes. With `--check`
+//! nothing is written, and a recorded text that differs from the tools' output fails.
 
 use crate::args::Args;
 use crate::workspace;
@@ -58,7 +57,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(if check && stale != 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Cases whose name is or starts with one of the selections.
+/// The cases in `selection`, by name or start of the name.
 fn select(mut cases: Vec<Case>, selection: &[String]) -> Result<Vec<Case>> {
     cases.retain(|case| case::is_chosen(&case.name, selection));
     if cases.is_empty() {
@@ -112,8 +111,8 @@ fn one(plan: &BlessPlan, case: &Case) -> Result<Vec<String>> {
     Ok(changed)
 }
 
-/// Compiles one input in the folder `dir`. With debug information a cubin names its output file,
-/// which therefore is called as in the link.
+/// Compiles one input in the folder `dir`. With debug information a cubin names its output file, so
+/// the file has its name in the link.
 fn compile(
     plan: &BlessPlan,
     case: &Case,
@@ -148,7 +147,7 @@ fn compile(
     Ok(fs::read(dir.join(format!("{stem}.cubin")))?)
 }
 
-/// Has nvlink make the object `name` of compiled files in the folder `dir`.
+/// Makes the object `name` of compiled files in the folder `dir` with nvlink.
 fn object(
     plan: &BlessPlan,
     case: &Case,
@@ -170,7 +169,7 @@ fn object(
     Ok(fs::read(dir.join(name))?)
 }
 
-/// Runs nvlink; a link that it does not end by itself cannot be recorded.
+/// Runs nvlink; a link that crashes or does not end cannot be recorded.
 fn link(plan: &BlessPlan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Option<Vec<u8>>)> {
     let mut command = plan.oracle.command("nvlink");
     command.current_dir(dir).args(case.reference_arguments()).args(["-o", "out.cubin"]);
@@ -181,7 +180,7 @@ fn link(plan: &BlessPlan, case: &Case, dir: &Path) -> Result<(ExpectedEnd, Optio
     Ok((ExpectedEnd { status, stderr }, output))
 }
 
-/// Writes the text form of `bytes` to `path` unless that is what is there.
+/// Writes the text form of `bytes` to `path` if it has changed.
 fn record(plan: &BlessPlan, path: &Path, bytes: &[u8], changed: &mut Vec<String>) -> Result<()> {
     let text = case::text(bytes).with_context(|| path.display().to_string())?;
     if fs::read_to_string(path).is_ok_and(|old| old == text) {

@@ -1,7 +1,6 @@
-//! `xtask ci`: what continuous integration runs.
+//! `xtask ci`: runs continuous integration.
 //!
-//! In: `--offline` or nothing. Out: its report. Guaranteed: nothing is added to or left out of that
-//! script.
+//! In: `--offline` or nothing. Out: its report. Guaranteed: exactly that script runs.
 
 use crate::args::Args;
 use crate::workspace;

@@ -1,7 +1,7 @@
 //! Project tasks: `cargo xtask <task>`.
 //!
-//! In: the name of a task and its options. Out: its report and, when something is wrong, a failing
-//! exit code.
+//! In: the name of a task and its options. Out: its report, and a failing exit code if there is a
+//! fault.
 #![forbid(unsafe_code)]
 
 mod abi;
@@ -46,7 +46,7 @@ const TASKS: &[Task] = &[
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
 ];
 
-/// What `bench` runs in processes of its own.
+/// The tasks that `bench` runs as processes.
 const INNER_TASKS: &[Task] = &[
     ("floor", bench::floor::run, "read files and write as much as a link would"),
     ("measure", bench::measure::run, "run a command, print wall ns, CPU us, peak KiB"),

@@ -1,8 +1,8 @@
-//! `xtask occupancy`: the limits of each compute capability and the formula of the occupancy, held
-//! against the header that NVIDIA ships for hosts, `cuda_occupancy.h`.
+//! `xtask occupancy`: compares the limits of each compute capability and the formula of the
+//! occupancy with NVIDIA's header for hosts, `cuda_occupancy.h`.
 //!
-//! In: the toolkit's header, g++. Out: how many blocks were computed, and the first that are not
-//! the same. Guaranteed: the header is only compiled and asked.
+//! In: the toolkit's header, g++. Out: the number of comparisons, and the first differences.
+//! Guaranteed: the header is only compiled and called.
 
 use crate::args::Args;
 use crate::workspace;
@@ -17,7 +17,8 @@ const HELP: &str = "\
 usage: cargo xtask occupancy [--include DIR]
   --include DIR   where cuda_occupancy.h is (default: that of the reference tools)";
 
-/// Asks the header: a line of numbers in, blocks out; -1 for what it refuses.
+/// The program that calls the header: a line of numbers in, a number of blocks out; -1 if the
+/// header refuses.
 const PROGRAM: &str = r#"
 #include <cuda_occupancy.h>
 #include <cstdio>

@@ -1,7 +1,7 @@
-//! Work on many items at a time.
+//! Works on items in parallel.
 //!
-//! In: items, and what a worker does with those that it takes. Out: the first failure, if there is
-//! one. Guaranteed: after a failure no worker gets another item.
+//! In: items, and the function of a worker. Out: the first failure, if there is one. Guaranteed:
+//! after a failure, no worker gets another item.
 
 use crate::workspace::lock;
 use anyhow::Result;
@@ -24,7 +24,7 @@ impl<I: Iterator> Queue<I> {
     }
 }
 
-/// Runs `work` in `jobs` threads, at least one; each ends when it finds the queue empty.
+/// Runs `work` in `jobs` threads, at least one; each ends when the queue is empty.
 ///
 /// # Errors
 /// The first one of a worker.

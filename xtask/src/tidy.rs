@@ -1,8 +1,7 @@
 //! `xtask tidy`: the rules about the source tree that no compiler checks.
 //!
-//! In: nothing, or `--table`. Out: the violations, or the figures of the linker's and the driver's
-//! files and folders: who imports whom. Guaranteed: the same rules as in `cargo test`, where they
-//! are kept.
+//! In: nothing, or `--table`. Out: the violations, or figures about the imports of the linker's and
+//! the driver's files and folders. Guaranteed: the rules are those of `cargo test`.
 
 use crate::args::Args;
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! Where things are: the source tree, the target folder, the tools.
+//! The places of the source tree, the target folder and the tools.
 
 use anyhow::{Context, Result, bail};
 use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools};
@@ -23,7 +23,7 @@ pub(crate) fn oracle() -> Result<Oracle> {
     oracle_of(Release::usual())
 }
 
-/// Those of a release. Others than the usual one have its name behind that of the folder:
+/// The tools of a release. Except for the usual one, the folder has the release in its name:
 /// `oracle-13.5`.
 pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
     let suffix = match release == Release::usual() {
@@ -101,7 +101,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Puts a copy of a folder in the place of what was kept before.
+/// Replaces an old copy of a folder by a new one.
 pub(crate) fn keep_tree(from: &Path, to: &Path) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to)?;

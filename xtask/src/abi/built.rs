@@ -1,7 +1,7 @@
-//! Objects made with `culd_cubin::build`, linked with compiled ones by both linkers.
+//! Links objects made with `culd_cubin::build` and compiled ones with both linkers.
 //!
-//! In: generated programs. Out: how many links were equal. Every second object of a program is
-//! taken apart and built again; what the builder has no part for stays as it was compiled.
+//! In: generated programs. Out: the number of equal links. Every second object of a program is
+//! taken apart and built again; objects with parts that the builder does not have stay as compiled.
 
 use anyhow::{Result, ensure};
 use culd_testkit::fixtures::rebuild::assemble;
@@ -24,7 +24,7 @@ pub(super) struct BuiltCounts {
     pub(super) identical: usize,
     /// Links that failed alike.
     pub(super) same_error: usize,
-    /// Links that say nothing: ptxas refused, or nvlink ended with a fault.
+    /// Links without a verdict: ptxas refused, or nvlink failed.
     pub(super) silent: usize,
 }
 

@@ -1,11 +1,11 @@
 //! `xtask abi`: the rules of `crates/abi` against the compilers.
 //!
-//! In: random records, interfaces and the tables. Out: what was compared, and each difference.
-//! Guaranteed: exit code 1 when nvcc (device) or g++ lays a record out otherwise, when nvcc passes
-//! one otherwise, when the linkers make different programs of objects built with
-//! `culd_cubin::build`, when ptxas places the parameters of a kernel otherwise or writes a
-//! prototype that is not decoded to what was declared, when it refuses a mapping of atomics, or
-//! when nvcc declares a system call otherwise than the table.
+//! In: random records, interfaces and the tables. Out: counts of comparisons, and each difference.
+//! Guaranteed: exit code 1 for each of these differences: the layout of a record by nvcc (device)
+//! or g++; the passing of a record by nvcc; the programs of the linkers with objects built with
+//! `culd_cubin::build`; the places of a kernel's parameters by ptxas; a prototype that decodes to
+//! another declaration; a mapping of atomics that ptxas refuses; a system call that nvcc declares
+//! in another way.
 
 mod built;
 
@@ -161,7 +161,7 @@ impl LayoutTask<'_> {
         Ok(())
     }
 
-    /// Functions that take and return the records, and kernels that take three in a row.
+    /// Compares functions that take and return the records, and kernels that take three of them.
     fn passing(&self, samples: &[Sample], differences: &mut Vec<String>) -> Result<()> {
         let mut text = String::new();
         for (number, sample) in samples.iter().enumerate() {
@@ -228,7 +228,7 @@ impl LayoutTask<'_> {
         Ok(())
     }
 
-    /// The prototypes that ptxas writes for random interfaces.
+    /// Compares the prototypes that ptxas writes for random interfaces.
     fn prototypes(&self, count: u64, seed: u64, differences: &mut Vec<String>) -> Result<usize> {
         let mut compared = 0;
         for start in (seed..seed + count).step_by(BATCH) {
@@ -260,7 +260,7 @@ impl LayoutTask<'_> {
         Ok(compared)
     }
 
-    /// Every mapping with every scope is assembled.
+    /// Assembles every mapping with every scope.
     fn atomics(&self, differences: &mut Vec<String>) -> Result<usize> {
         let mut count = 0;
         for mapping in &MAPPINGS {
@@ -285,7 +285,7 @@ impl LayoutTask<'_> {
         Ok(count)
     }
 
-    /// nvcc declares the system calls as the table has them.
+    /// Checks that nvcc declares the system calls as the table does.
     fn system_calls(&self, differences: &mut Vec<String>) -> Result<usize> {
         self.write("calls.cu", CALLS)?;
         let ptx = self.nvcc(&["-ptx", "calls.cu"], "calls.ptx")?;
@@ -334,7 +334,7 @@ fn operands(instruction: &str) -> String {
     }
 }
 
-/// A random interface: its prototype as it should be shown, and a declaration.
+/// A random interface: the expected text of its prototype, and a declaration.
 fn interface(rng: &mut Rng, number: u64) -> (String, String) {
     const SCALARS: &[(&str, &str)] = &[
         (".b8", ".b8"),

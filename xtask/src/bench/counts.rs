@@ -1,9 +1,9 @@
-//! Instructions that fixed links take, a check for regressions that does not depend on the
+//! Counts the instructions of fixed links: a check for regressions that does not depend on the
 //! machine's load or speed.
 //!
-//! In: cases, and the counts in `testdata/bench/counts.toml`. Out: a table, or why there is none.
-//! Guaranteed: a count that is more than [`TOLERANCE`] above the one that was kept fails; compilers
-//! and hash seeds make small differences.
+//! In: cases, and the counts in `testdata/bench/counts.toml`. Out: a table, or the reason why there
+//! is none. Guaranteed: a count that is more than [`TOLERANCE`] above the recorded one fails.
+//! (Compilers and hash seeds cause small differences.)
 
 use crate::workspace;
 use anyhow::{Context, Result, bail};
@@ -24,7 +24,7 @@ fn kept_at() -> PathBuf {
     workspace::root().join("testdata/bench/counts.toml")
 }
 
-/// Counts; false when a count has grown. With `record` the counts are kept.
+/// Counts; false if a count has grown. `record` stores the counts.
 pub(crate) fn run(tools: &Tools, arch: &str, dir: &Path, record: bool) -> Result<bool> {
     let there = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     if !there.is_ok_and(|status| status.success()) {

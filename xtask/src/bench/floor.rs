@@ -1,7 +1,7 @@
-//! The least that a link can take: every input read once, an output of the right size written once.
+//! The lower bound of a link: reads every input once and writes an output of the right size once.
 //!
-//! In: a path, a size, paths of inputs. Out: a file of that size. It runs as a task of its own, so
-//! that it is measured as the linkers are, with the start of a process.
+//! In: a path, a size, paths of inputs. Out: a file of that size. It is a task, so that it is
+//! measured as the linkers are, with the start of a process.
 
 use crate::args::Args;
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// Bytes at a time, so few that they stay in cache.
+/// Bytes read at a time, few enough to stay in the cache.
 const PIECE: usize = 1 << 20;
 
 /// The hidden task.

@@ -1,4 +1,4 @@
-//! What a table of times was measured on.
+//! Describes the machine of a table of times.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) fn description(dir: &Path) -> String {
     )
 }
 
-/// The type of the file system that `dir` is on.
+/// The type of the file system of `dir`.
 fn file_system(mounts: &str, dir: &Path) -> String {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     let mounts = mounts.lines().filter_map(|line| {

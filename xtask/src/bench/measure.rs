@@ -1,12 +1,12 @@
-//! Time and memory of one command.
+//! Measures time and memory of one command.
 //!
 //! In: a command. Out: wall time, CPU time, peak memory. Guaranteed: the figures are those of the
 //! command alone.
 //!
-//! The kernel keeps peak memory of finished children as one maximum, so each measurement runs in a
-//! fresh process: this program starts itself with the hidden task `measure`, which starts the
-//! command and prints what it took. The peak cannot fall below that of this small helper (about 3
-//! MiB), because a child starts as its copy.
+//! The kernel has one maximum of the peak memory of all finished children, so each measurement runs
+//! in a new process: this program starts itself with the hidden task `measure`, which starts the
+//! command and prints the figures. The peak cannot be below that of this helper (about 3 MiB),
+//! because a child starts as its copy.
 
 use crate::args::Args;
 use anyhow::{Context, Result, bail};
@@ -26,7 +26,7 @@ pub(crate) struct Usage {
     pub(crate) peak_kib: u64,
 }
 
-/// Runs a command in `dir` once; `None` when it did not end within the limit.
+/// Runs a command in `dir` once; `None` if it did not end within the limit.
 pub(crate) fn measure(
     program: &Path,
     arguments: &[String],

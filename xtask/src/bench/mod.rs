@@ -1,9 +1,9 @@
 //! `xtask bench`: nvlink and culd on the same inputs.
 //!
-//! In: names of cases. Out: Markdown tables: wall time, CPU time and peak memory of both, medians
-//! of runs in turn, beside what reading the inputs and writing the output takes at least; times of
-//! culd's phases; what was reached of the targets; instruction counts. Guaranteed: no time is shown
-//! before the outputs were compared; a case whose outputs differ fails the task.
+//! In: names of cases. Out: Markdown tables: wall time, CPU time and peak memory of both (medians
+//! of alternating runs) with the lower bound of reading the inputs and writing the output; times of
+//! culd's phases; targets that were reached; instruction counts. Guaranteed: outputs are compared
+//! before any time is printed; a case whose outputs differ fails the task.
 
 mod counts;
 pub(crate) mod floor;
@@ -100,7 +100,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Makes the program as it ships: a static one.
+/// Builds the static program that is shipped.
 fn static_program() -> Result<PathBuf> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .arg("static")
@@ -124,7 +124,7 @@ struct Links<'p> {
     limit: Duration,
 }
 
-/// What nvlink has where it does not end, and from where on its rounds are fewer.
+/// The time limit of nvlink, and the time from which it has fewer rounds.
 const SHORT: Duration = Duration::from_secs(5);
 /// The rounds then.
 const FEW: usize = 5;
@@ -170,7 +170,7 @@ impl<'p> Links<'p> {
         measure(&std::env::current_exe()?, &arguments, self.dir, self.plan.limit)
     }
 
-    /// Removes an output: to free the pages of an old one is nobody's work to be measured.
+    /// Removes an output, because freeing the pages of an old one must not be measured.
     fn remove(&self, name: &str) -> Result<()> {
         let path = self.dir.join(name);
         match fs::remove_file(&path) {
@@ -223,7 +223,7 @@ fn bench(plan: &BenchPlan, case: &ScaleCase, dir: &Path) -> Result<BenchRow> {
     let [mut theirs, mut ones, mut twos, mut floors] = [const { Vec::new() }; 4];
     let slow = first.is_some_and(|usage| usage.wall > SHORT);
     for round in 0..if slow { plan.runs.min(FEW) } else { plan.runs } {
-        // Who goes first changes, so that nobody always finds the warmest cache.
+        // The first one changes, so that none always has the warmest cache.
         let mut order = [0, 1, 2, 3];
         order.rotate_left(round % 4);
         for who in order {
@@ -249,7 +249,7 @@ fn middle<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.get(values.len() / 2).copied()
 }
 
-/// The median of the ratios of wall times, round by round: what disturbs a round disturbs both.
+/// The median of the ratios of wall times by round, because a disturbance of a round affects both.
 fn paired(ours: &[Usage], theirs: &[Usage]) -> Option<f64> {
     let wall = |usage: &Usage| usage.wall.as_secs_f64();
     let mut ratios: Vec<f64> =
@@ -290,7 +290,7 @@ mod tests {
     fn ratios_are_those_of_rounds() {
         let usage =
             |wall| Usage { wall: Duration::from_millis(wall), cpu: Duration::ZERO, peak_kib: 1 };
-        // One slow round of both changes nothing.
+        // A round that is slow for both does not change the ratio.
         let [ours, theirs] = [[1, 40, 2], [10, 400, 20]].map(|walls| walls.map(usage));
         assert!(paired(&ours, &theirs).is_some_and(|ratio| (ratio - 0.1).abs() < 1e-9));
         assert!(paired(&ours, &[]).is_none());

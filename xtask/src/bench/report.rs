@@ -15,7 +15,7 @@ pub(crate) struct BenchRow {
     pub(crate) files: usize,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    /// `None` when it did not end in time.
+    /// `None` if it did not end in time.
     pub(crate) nvlink: Option<Usage>,
     pub(crate) one: Usage,
     pub(crate) two: Usage,
@@ -98,7 +98,7 @@ fn phases_of(text: &str) -> Vec<(String, f64)> {
     text.lines().filter_map(row).collect()
 }
 
-/// Where the time of one run with one thread went.
+/// The time of each phase of one run with one thread.
 pub(crate) fn phases(rows: &[BenchRow]) -> String {
     let Some(first) = rows.first() else { return String::new() };
     let names: Vec<&str> = first.phases.iter().map(|phase| phase.0.as_str()).collect();

@@ -1,7 +1,7 @@
-//! What was reached of what is to be reached.
+//! The targets that were reached.
 //!
-//! In: the rows of a run. Out: a table of ratios of wall time and of peak memory beside the
-//! targets, and how links grow. The targets are those of docs/PERFORMANCE.md.
+//! In: the rows of a run. Out: a table of ratios of wall time and peak memory with the targets, and
+//! the growth of links. The targets are those of docs/PERFORMANCE.md.
 
 use super::report::{BenchRow, shown_ratio, wall};
 
@@ -9,7 +9,7 @@ use super::report::{BenchRow, shown_ratio, wall};
 struct SpeedTarget {
     case: &'static str,
     one: SpeedLimit,
-    /// With two threads; none where there is too little work to share.
+    /// With two threads; `None` if there is too little work to share.
     two: Option<f64>,
 }
 
@@ -43,14 +43,14 @@ const TARGETS: [SpeedTarget; 15] = [
     ratio("zfat", 0.22, Some(0.16)),
 ];
 
-/// How much longer a larger link may take.
+/// The limits for the growth of larger links.
 const GROWTH: [(&str, &str, f64); 2] =
     [("many1000", "many3000", 3.3), ("many3000", "many10000", 3.7)];
 
-/// With two threads no link may take longer than with one, as exactly as can be measured.
+/// With two threads, no link may take longer than with one, within the accuracy of the measurement.
 const SLOWER: f64 = 1.03;
 
-/// Bytes that a link may have in memory.
+/// The limit of a link's memory in bytes.
 fn memory_target(row: &BenchRow) -> f64 {
     match row.name {
         "bigcode" => 1.1 * row.bytes_in as f64,

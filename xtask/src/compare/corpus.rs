@@ -1,8 +1,8 @@
 //! Suite `corpus`: the hand-written programs of `testdata/corpus` through both linkers.
 //!
 //! In: `testdata/corpus/<topic>/<case>/` with `.ptx` and `.cu` files and a `case.toml`
-//! ([`CorpusCase`]). Out: a table of topics and architectures. Guaranteed: exit code 1 when outputs
-//! differ or a link ends otherwise than its case says.
+//! ([`CorpusCase`]). Out: a table of topics and architectures. Guaranteed: exit code 1 if outputs
+//! differ, or if the result of a link is not the one in its case.
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -41,17 +41,17 @@ however a case ends.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CorpusCase {
-    /// What the case is about; for people.
+    /// What the case is about, for readers.
     #[serde(rename = "what")]
     _what: String,
     /// Architectures to compile and link for.
     archs: Option<Vec<String>>,
-    /// Architectures to link for, where files are compiled for other ones.
+    /// Architectures to link for, if files are compiled for others.
     link_arch: Option<Vec<String>>,
     /// Architecture of single files, by stem.
     #[serde(default)]
     file_arch: BTreeMap<String, String>,
-    /// Further compiler flags of single files, by stem.
+    /// More compiler flags of single files, by stem.
     #[serde(default)]
     file_flags: BTreeMap<String, Vec<String>>,
     /// Sets of compiler flags to try.
@@ -65,12 +65,12 @@ struct CorpusCase {
     /// Index files of unified functions and variables, by name.
     #[serde(default)]
     uidx: BTreeMap<String, uidx::IndexText>,
-    /// Why the program of several steps is another than that of one.
+    /// Why the program linked in several steps differs from that linked in one.
     one_step: Option<String>,
     /// How the links end.
     #[serde(default)]
     expect: CorpusEnd,
-    /// How those for sm_100 and later end, if otherwise.
+    /// The result for sm_100 and later, if it differs.
     expect_mercury: Option<CorpusEnd>,
 }
 
@@ -148,7 +148,7 @@ fn find(selection: &[String]) -> Result<Vec<(String, PathBuf)>> {
 }
 
 impl CorpusPlan {
-    /// The targets of a case that are wanted. What shows on sm_90 is expected to show later too.
+    /// The wanted targets of a case. A result for sm_90 is expected for later ones too.
     fn archs_of(&self, case: &CorpusCase) -> Vec<String> {
         let all = || PtxArch::ALL.map(|arch| arch.0.to_owned()).to_vec();
         let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
@@ -158,7 +158,7 @@ impl CorpusPlan {
             let wanted: Vec<String> =
                 later.into_iter().filter(|arch| shows_later(&archs, arch)).collect();
             archs.extend(wanted);
-            // What shows on sm_75 is expected to show earlier, too.
+            // A result for sm_75 is expected for earlier ones, too.
             if archs.iter().any(|arch| arch == "sm_75") {
                 archs.extend(PtxArch::OLD.map(|arch| arch.0.to_owned()));
             }
@@ -173,8 +173,8 @@ impl CorpusPlan {
     }
 }
 
-/// Whether what shows on `archs` is expected on `arch`, sm_100 or later: what shows on sm_90 is,
-/// but not on accelerated ones what shows on all but sm_90a.
+/// True if the results for `archs` are expected for `arch`, sm_100 or later. Those for sm_90 are;
+/// but those for all but sm_90a are not expected for accelerated targets.
 fn shows_later(archs: &[String], arch: &str) -> bool {
     let has = |name: &str| archs.iter().any(|arch| arch == name);
     let spares_accelerated = PtxArch::ALL.iter().all(|arch| has(arch.0) != (arch.0 == "sm_90a"));
@@ -188,7 +188,7 @@ impl CorpusCase {
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
     }
 
-    /// What is compared of links whose program may depend on the steps.
+    /// The method for links whose program may depend on the steps.
     fn way(&self, way: LinkMethod) -> LinkMethod {
         match way {
             LinkMethod::Relinked { .. } => {
@@ -198,7 +198,7 @@ impl CorpusCase {
         }
     }
 
-    /// True for a target that stands in the case's file.
+    /// True for a target that is in the case's file.
     fn names(&self, arch: &str) -> bool {
         [&self.link_arch, &self.archs].into_iter().flatten().flatten().any(|named| named == arch)
     }
@@ -210,7 +210,7 @@ fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) 
     if plan.way == LinkMethod::Steps && case.one_step.is_some() {
         return Ok(());
     }
-    // What is resolved differs, and so do the lists of it (docs/DIFFERENCES.md, early-relocations).
+    // The resolved records differ, and so do their lists (docs/DIFFERENCES.md, early-relocations).
     let preserves = case.link_flags.iter().any(|flag| flag == "--preserve-relocs");
     if preserves && plan.with.as_deref() == Some("-r") {
         return Ok(());
@@ -238,8 +238,8 @@ fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) 
                     Ok(cubin) => {
                         fs::copy(cubin, work.path().join(format!("{stem}.cubin")))?;
                     }
-                    // Instructions and targets that the release does not know, and CUDA C++ where
-                    // wheels have no compiler for it.
+                    // Refusals: instructions and targets that the release does not know, and CUDA
+                    // C++ if the wheels have no nvcc.
                     Err(_) if !compiler.release().has_nvcc() => refused = true,
                     Err(error) => return Err(error),
                 }
@@ -307,7 +307,7 @@ fn permutations(stems: &[String]) -> Vec<Vec<String>> {
     all
 }
 
-/// What is wrong with a verdict; without an expectation, only that the linkers differ.
+/// The fault of a verdict; without an expectation, only a difference of the linkers is one.
 fn failure(verdict: &Verdict, expect: Option<CorpusEnd>) -> Option<String> {
     match (verdict, expect) {
         (Verdict::Identical(_), Some(CorpusEnd::Error)) => {
@@ -317,7 +317,7 @@ fn failure(verdict: &Verdict, expect: Option<CorpusEnd>) -> Option<String> {
             Some(format!("unexpected error: {messages}"))
         }
         (Verdict::Identical(_) | Verdict::SameError(_), _) => None,
-        // Nothing to compare with: nvlink crashed or found a fault in itself.
+        // Nothing to compare with: nvlink crashed or reported an internal error.
         (Verdict::NoVerdict(_), _) => None,
         (Verdict::NotCompiled(message), _) => Some(message.clone()),
         (Verdict::Different(difference), _) => Some(difference.what.clone()),
@@ -326,7 +326,7 @@ fn failure(verdict: &Verdict, expect: Option<CorpusEnd>) -> Option<String> {
 
 struct CorpusReport {
     tally: Tally,
-    /// The names of all that were linked.
+    /// The names of all linked cases.
     cases: BTreeSet<String>,
     classes: Classes,
 }
@@ -339,7 +339,7 @@ impl Default for CorpusReport {
 }
 
 impl CorpusReport {
-    /// The compiler of an old release refused a program.
+    /// Counts a program that the compiler of an old release refused.
     fn count_not_compiled(&mut self, name: &str, arch: &str) {
         let topic = name.split('/').next().unwrap_or(name);
         self.tally.add(topic, arch, VerdictCounts { not_compiled: 1, ..VerdictCounts::default() });

@@ -1,9 +1,9 @@
-//! Suite `device-link`: `culd device-link` and `culd fatbinary`, with `nvcc -dlink` and
+//! Suite `device-link`: compares `culd device-link` and `culd fatbinary` with `nvcc -dlink` and
 //! `fatbinary`.
 //!
 //! In: the programs of `testdata/e2e`, options of nvcc, random lines of fatbinary. Out: a line for
-//! each comparison. Guaranteed: exit code 1 when an image differs from nvlink's in anything but the
-//! linker's own note, a fat binary from fatbinary's in any byte, or when a program makes other
+//! each comparison. Guaranteed: exit code 1 if an image differs from nvlink's outside the linker's
+//! own note, if a fat binary differs from fatbinary's in any byte, or if a program makes other
 //! calls of the runtime than the one that nvcc linked.
 
 use super::Suite;
@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Lines of fatbinary that are tried.
 const LINES: u64 = 500;
 
-/// The objects of a program; the last two are in a library, too.
+/// The objects of a program; the last two are also in a library.
 const OBJECTS: [&str; 4] = ["main", "rules", "scale", "fold"];
 
 /// Architectures: one, three, six.
@@ -74,7 +74,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A runtime that prints how it is called.
+/// A runtime that prints its calls.
 const RUNTIME: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -106,7 +106,7 @@ char __cudaInitModule(void **h) { return 1; }
 struct DeviceLinkLab {
     dir: PathBuf,
     culd: PathBuf,
-    /// The real toolkit; one in which only nvlink is culd. Their paths have one length.
+    /// The real toolkit, and one whose nvlink is culd. Their paths have the same length.
     reference: PathBuf,
     linked: PathBuf,
     report: Checks,
@@ -208,7 +208,7 @@ impl DeviceLinkLab {
         self.check("links cubin 1", result);
     }
 
-    /// One device link by nvcc with nvlink, by nvcc with culd as nvlink, and by culd.
+    /// Makes one device link by nvcc with nvlink, by nvcc with culd as nvlink, and by culd.
     fn link(&self, archs: &[&str], words: &[&str]) -> Result<()> {
         let archs = generate(archs);
         let out = self.dir.join("out");
@@ -232,7 +232,7 @@ impl DeviceLinkLab {
         let (theirs, linked, ours) = (device(theirs)?, device(linked)?, device(ours)?);
         ensure!(ours == linked, "another fat binary or list of modules than of fatbinary");
         ensure!(ours.1 == theirs.1, "another list of modules than with nvlink");
-        // Compressed ones are compared by what is in them above.
+        // For compressed ones, the contents were compared above.
         match embedded::files(&theirs.0, &ours.0) {
             Some(what)
                 if embedded::linkers(&theirs.0).len() == embedded::linkers(&ours.0).len()
@@ -244,7 +244,7 @@ impl DeviceLinkLab {
         }
     }
 
-    /// Programs that are linked with either object make the same calls of the runtime.
+    /// Checks that programs with either object make the same calls of the runtime.
     fn calls(&mut self) {
         let prepared =
             fs::write(self.dir.join("calls.c"), RUNTIME).context("calls.c").and_then(|()| {
@@ -351,7 +351,7 @@ impl DeviceLinkLab {
             let (kind, end) = rng.pick(&[("elf", "cubin"), ("elf", "cubin"), ("ptx", "ptx")]);
             let mut file = format!("{sm}.{end}");
             if large && number == 0 && kind == "elf" {
-                // Around the size from which cubins are compressed.
+                // Sizes around the limit from which cubins are compressed.
                 let mut bytes = fs::read(self.dir.join(&file))?;
                 bytes.resize(10_000_000 + rng.below(3) - 1, 7);
                 file = "large.cubin".to_owned();

@@ -1,9 +1,9 @@
-//! Suite `fatbin`: `crates/fatbin` and the packaging of testkit against the reference tools.
+//! Suite `fatbin`: compares `crates/fatbin` and the packaging of testkit with the reference tools.
 //!
-//! In: small programs, below. Out: a table of what was compared. Guaranteed: exit code 1 when a fat
-//! binary that `fatbinary` made is not read and written again with the same bytes, when one of ours
-//! is not what `fatbinary` makes of the same files, when `cuobjdump` does not get out of ours what
-//! went in, or when nvlink does not link what we packed to the same bytes as the bare cubins.
+//! In: small programs, below. Out: a table of comparisons. Guaranteed: exit code 1 in each of these
+//! cases: a fat binary of `fatbinary` is not read and written again with the same bytes; one of
+//! ours differs from `fatbinary`'s of the same files; `cuobjdump` does not extract from ours what
+//! was put in; nvlink does not link our packages to the same bytes as the bare cubins.
 
 use super::Suite;
 use super::setup::Setup;
@@ -56,7 +56,7 @@ const LIBRARIES: &[&str] = &["libcudadevrt.a"];
 
 const TARGETS: &[&str] = &["75", "90", "90a", "100", "100f", "120a"];
 
-/// Options of `fatbinary`, and what they come to for the images it stores.
+/// Options of `fatbinary`, and their effect on the stored images.
 const OPTIONS: &[(&[&str], ImageSettings)] = &[
     (&[], ImageSettings::NONE),
     (&["-compress=false"], ImageSettings::NONE),
@@ -180,7 +180,7 @@ impl FatbinLab<'_> {
         fs::read(self.dir.join(name)).with_context(|| name.to_owned())
     }
 
-    /// For each target a kernel and a function, as PTX and as cubins, and a file of LTO-IR.
+    /// For each target, a kernel and a function, as PTX and as cubins, and a file of LTO-IR.
     fn parts(&self) -> Result<Vec<ImageFile>> {
         let mut parts = Vec::new();
         for name in TARGETS {
@@ -218,7 +218,7 @@ impl FatbinLab<'_> {
         Ok(())
     }
 
-    /// What `fatbinary` makes is read, written again, and made from the same files.
+    /// Reads the output of `fatbinary`, writes it again, and makes it from the same files.
     fn remade(&self, parts: &[ImageFile]) -> Results {
         let of = |wanted: &[&str]| -> Vec<ImageFile> {
             parts.iter().filter(|part| wanted.contains(&part.kind)).cloned().collect()
@@ -274,7 +274,7 @@ impl FatbinLab<'_> {
         Ok(())
     }
 
-    /// The fat binaries in archives of the toolkit are written again with the same bytes.
+    /// Writes the fat binaries in archives of the toolkit again; the bytes must be the same.
     fn libraries(&self) -> Results {
         let checked = |name: &&str| ((*name).to_owned(), self.rewrite_archive(name));
         LIBRARIES.iter().map(checked).collect()
@@ -310,7 +310,7 @@ impl FatbinLab<'_> {
         Ok(())
     }
 
-    /// `cuobjdump` gets out what we put in.
+    /// Checks that `cuobjdump` extracts what was put in.
     fn extracted(&self, parts: &[ImageFile]) -> Results {
         let mut results = Vec::new();
         for compression in COMPRESSIONS {
@@ -343,7 +343,7 @@ impl FatbinLab<'_> {
         Ok(())
     }
 
-    /// nvlink makes the same of what we packed as of the bare cubins.
+    /// Checks that nvlink makes the same of our packages as of the bare cubins.
     fn linked(&self, parts: &[ImageFile]) -> Results {
         let mut results = Vec::new();
         for name in TARGETS {
@@ -425,7 +425,7 @@ const COMPRESSIONS: &[Option<Compression>] =
 enum Package {
     Fatbin,
     HostObject,
-    /// With more sections than the ELF header can count.
+    /// An object with more sections than the ELF header can count.
     HugeObject,
     Archive(ArchiveFlavour),
 }
@@ -434,7 +434,7 @@ const PACKAGES: &[Package] = &[
     Package::Fatbin,
     Package::HostObject,
     Package::HugeObject,
-    // nvlink does not read the other two, docs/FATBIN.md.
+    // nvlink does not read the other two (docs/FATBIN.md).
     Package::Archive(ArchiveFlavour::Gnu),
     Package::Archive(ArchiveFlavour::Thin),
 ];
@@ -468,14 +468,14 @@ fn alone(image: &InputImage) -> Result<Vec<u8>> {
     Ok(writer::write(std::slice::from_ref(image))?)
 }
 
-/// The image in it; of PTX the text as it is stored.
+/// The image in it; for PTX, the stored text.
 fn data_of(image: &InputImage) -> Result<Vec<u8>> {
     let file = alone(image)?;
     let entries = entries(&file)?;
     Ok(entries[0].data(IMAGE_LIMIT)?.into_owned())
 }
 
-/// A target by the name that tools take, without `sm_`.
+/// The target with this name, as tools take it, without `sm_`.
 fn target(name: &str) -> Result<ImageTarget> {
     let (number, variant) = match name.split_at(name.len() - 1) {
         (number, "a") => (number, Variant::Accelerated),

@@ -1,7 +1,7 @@
-//! Suite `generated`: generated programs through both linkers.
+//! Suite `generated`: links generated programs with both linkers.
 //!
 //! In: seeds. Out: a table of families and architectures and, for every difference, a folder with
-//! the sources, the cubins and what differs. Guaranteed: exit code 1 when there is a difference.
+//! the sources, the cubins and the difference. Guaranteed: exit code 1 when there is a difference.
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -52,9 +52,9 @@ Each target gets an equal part of the seeds, in this order.
 struct GeneratedPlan {
     seeds: Range<u64>,
     wish: GeneratorChoices,
-    /// Architectures of the links; none: those that the generator draws.
+    /// Architectures of the links; if empty, the generator chooses.
     archs: Vec<PtxArch>,
-    /// Seeds of programs that are known to differ.
+    /// Seeds of programs with a known difference.
     open: Vec<u64>,
     deadline: Option<Instant>,
     with: Option<String>,
@@ -121,7 +121,7 @@ fn wish(args: &mut Args) -> Result<GeneratorChoices> {
 }
 
 impl GeneratedPlan {
-    /// What is wished of the program of a seed.
+    /// The fixed choices for the program of a seed.
     fn wish(&self, seed: u64) -> GeneratorChoices {
         let (number, count) = (seed - self.seeds.start, self.seeds.end - self.seeds.start);
         let part = u128::from(number) * self.archs.len() as u128 / u128::from(count.max(1));
@@ -150,9 +150,9 @@ struct GeneratedReport {
     files: usize,
     /// Pairs of links.
     links: usize,
-    /// Pairs of links that differ on purpose, by key of docs/DIFFERENCES.md.
+    /// Pairs of links with a deliberate difference, by key of docs/DIFFERENCES.md.
     deliberate: BTreeMap<&'static str, usize>,
-    /// How many programs of each class of difference were reduced.
+    /// The number of reduced programs of each class of difference.
     reduced: BTreeMap<String, usize>,
     started: Instant,
 }
@@ -265,7 +265,7 @@ fn finding(plan: &GeneratedPlan, verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// A few examples of each class are enough, and reduction takes hundreds of links.
+/// True for the first few programs of a class: a reduction takes hundreds of links.
 fn first_of_class(report: &Mutex<GeneratedReport>, class: &str) -> bool {
     let mut report = lock(report);
     let count = report.reduced.entry(class.to_owned()).or_default();
@@ -273,7 +273,7 @@ fn first_of_class(report: &Mutex<GeneratedReport>, class: &str) -> bool {
     *count <= 2
 }
 
-/// Repeats the trial in the folder `to` and adds a script; returns what differs.
+/// Repeats the trial in the folder `to` and adds a script; returns the difference.
 fn keep(plan: &GeneratedPlan, program: &GeneratedProgram, to: &Path) -> Result<String> {
     if to.exists() {
         fs::remove_dir_all(to)?;

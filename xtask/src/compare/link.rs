@@ -1,7 +1,7 @@
-//! Suite `link`: one link of anybody's files with both linkers.
+//! Suite `link`: one link of the user's files with both linkers.
 //!
 //! In: the words of a link, for files below the current folder. Out: whether they agree, by the
-//! rules by which all tests compare. Guaranteed: the outputs stay in folders `nvlink` and `culd`.
+//! rules of all comparisons. Guaranteed: the outputs stay in the folders `nvlink` and `culd`.
 
 use super::Suite;
 use super::setup::{Common, Setup};

@@ -1,4 +1,5 @@
-//! Suite `mixed`: programs whose files two releases compiled, through the linkers of all releases.
+//! Suite `mixed`: links programs whose files two releases compiled with the linkers of all
+//! releases.
 //!
 //! In: seeds and architectures. Out: a table with a row for each pair of releases of objects and a
 //! column for each release of the linkers, and a folder for every difference. Guaranteed: exit code
@@ -62,7 +63,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(report.tally.exit_code())
 }
 
-/// Compiles a program by every release and links all mixtures of the files.
+/// Compiles a program with every release and links all mixtures of the files.
 fn program(plan: &MixedPlan, seed: u64, arch: PtxArch, report: &mut MixedReport) -> Result<()> {
     let mut program = generate(
         seed,
@@ -86,7 +87,7 @@ fn program(plan: &MixedPlan, seed: u64, arch: PtxArch, report: &mut MixedReport)
     }
     for first in 0..compiled.len() {
         for second in first..compiled.len() {
-            // A single file is of one release.
+            // A program of one file has no mixtures.
             let mixed = first == second || program.units.len() > 1;
             if let (Some(a), Some(b), true) = (&compiled[first], &compiled[second], mixed) {
                 mixture(plan, &program, (first, second), [a.path(), b.path()], report)?;
@@ -96,7 +97,7 @@ fn program(plan: &MixedPlan, seed: u64, arch: PtxArch, report: &mut MixedReport)
     Ok(())
 }
 
-/// Links the files of a program, which are in two folders, by all releases.
+/// Links the files of a program, which are in two folders, with all releases.
 fn mixture(
     plan: &MixedPlan,
     program: &GeneratedProgram,
@@ -136,7 +137,7 @@ fn mixture(
 }
 
 impl MixedPlan {
-    /// How a pair of releases is called.
+    /// The name of a pair of releases.
     fn name(&self, (first, second): (usize, usize)) -> String {
         let name = |place: usize| self.compilers[place].release().name;
         match first == second {
@@ -149,7 +150,7 @@ impl MixedPlan {
 struct MixedReport {
     /// By the releases of the objects and that of the linkers.
     tally: Tally,
-    /// Links that end because an object is newer than the linker.
+    /// Links that fail because an object is newer than the linker.
     newer: usize,
     /// Links in which nvlink forgets barriers (docs/DIFFERENCES.md, barriers-of-cuda-12).
     barriers: usize,

@@ -1,9 +1,9 @@
 //! `xtask compare`: nvlink and culd (or NVIDIA's libnvJitLink and ours) on the same inputs, in
 //! suites.
 //!
-//! In: the name of a suite and options, most of them the same for all suites ([`setup`]). Out:
-//! lines about what differs and a table ([`tally`]). Guaranteed: exit code 1 when something differs
-//! or ends otherwise than the suite expects.
+//! In: the name of a suite and options, most of them common to all suites ([`setup`]). Out: lines
+//! about differences, and a table ([`tally`]). Guaranteed: exit code 1 if there is a difference, or
+//! a result that the suite does not expect.
 
 mod corpus;
 mod device_link;
@@ -33,9 +33,9 @@ struct Suite {
     name: &'static str,
     /// One line for the list of suites.
     about: &'static str,
-    /// The common options that it takes besides `--culd` and `--keep`, with its defaults.
+    /// Its common options besides `--culd` and `--keep`, with defaults.
     takes: &'static [Common],
-    /// Help for options and operands of this suite alone.
+    /// Help for options and operands that only this suite has.
     help: &'static str,
     run: fn(Setup) -> Result<ExitCode>,
 }

@@ -1,8 +1,8 @@
-//! Suite `names`: every name in the toolkit's headers, used in every way, through both linkers.
+//! Suite `names`: links every name in the toolkit's headers, used in every way, with both linkers.
 //!
 //! In: the headers of a release. Out: a table of uses and, for each name that the linkers treat
-//! differently, a line. Guaranteed: each name that ptxas takes is linked beside others that give
-//! the same outcome; exit code 1 when there is a difference.
+//! differently, a line. Guaranteed: each name that ptxas accepts is linked with others that give
+//! the same result; exit code 1 if there is a difference.
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -50,7 +50,7 @@ struct NameBatch<'n> {
     names: Vec<&'n str>,
 }
 
-/// What came of names, by use and target.
+/// The results of names, by use and target.
 struct NamesReport {
     tally: Tally,
     links: usize,
@@ -107,7 +107,7 @@ fn uses(list: Option<&str>) -> Result<Vec<NameUse>> {
 }
 
 impl NamesPlan {
-    /// Links a batch; what does not go together is parted and linked again.
+    /// Links a batch; names that cannot be in one link are split and linked again.
     fn sweep(&self, batch: NameBatch<'_>, report: &Mutex<NamesReport>) -> Result<()> {
         let NameBatch { arch, how, .. } = batch;
         let dir = tempfile::tempdir()?;
@@ -176,8 +176,8 @@ impl NamesPlan {
     }
 }
 
-/// The names about which a link ended before it looked for what is undefined: the others have to be
-/// linked without them.
+/// The names that ended a link before its search for undefined names: the others have to be linked
+/// without them.
 fn fatal_names<'n>(messages: &str, names: &[&'n str]) -> Option<BTreeSet<&'n str>> {
     let reported: BTreeSet<&str> = messages
         .lines()

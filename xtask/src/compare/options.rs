@@ -1,10 +1,9 @@
-//! Suite `options`: generated programs compiled with every option of the compilers that changes an
-//! object, through both linkers.
+//! Suite `options`: links generated programs that were compiled with every compiler option that
+//! changes an object.
 //!
-//! In: the table below, and what ptxas and nvcc say of their options. Out: a table of options and,
-//! for each program that the linkers treat differently, a line. Guaranteed: an option in a
-//! compiler's help that no list here has is reported. The exit code is 1 for such an option, and
-//! for a difference.
+//! In: the table below, and the help of ptxas and nvcc. Out: a table of options and a line for each
+//! difference. Guaranteed: an option in a compiler's help that no list here has is reported. The
+//! exit code is 1 for such an option, and for a difference.
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -36,8 +35,7 @@ Each program is compiled as several files (-c, -dc) and as one (-ewp).
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A compiler, the name of an option in its help, and the words that ask for it; several rows for
-/// several values.
+/// A compiler, the name of an option in its help, and its words; several rows for several values.
 type CompilerOptionRow = (&'static str, &'static str, &'static [&'static str]);
 
 const PTXAS: &str = "ptxas";
@@ -104,8 +102,7 @@ const ROWS: &[CompilerOptionRow] = &[
     (NVCC, "-rdc", &["-rdc=true"]), (NVCC, "-D", &["-DNDEBUG"]), (NVCC, "-U", &["-UNDEBUG"]),
 ];
 
-/// Options that say what is compiled, how, for what and with which messages, and leave the code as
-/// it is.
+/// Options about inputs, steps, targets and messages, which do not change the code.
 const OTHERS: &[(&str, &str)] = &[
     (
         PTXAS,
@@ -134,7 +131,7 @@ struct OptionsPlan {
     tools: Tools,
 }
 
-/// A program to be compiled with the words of a row.
+/// A program to compile with the words of a row.
 struct OptionTask {
     row: &'static CompilerOptionRow,
     arch: PtxArch,
@@ -142,7 +139,7 @@ struct OptionTask {
     seed: u64,
 }
 
-/// What came of the programs, by option.
+/// The results of the programs, by option.
 struct OptionsReport {
     tally: Tally,
     links: usize,
@@ -190,7 +187,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 impl OptionsPlan {
-    /// Options of the help that are in no list.
+    /// Options of the help that no list has.
     fn unknown_options(&self) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
         for (tool, others) in OTHERS {
@@ -226,7 +223,7 @@ impl OptionsPlan {
     }
 }
 
-/// The program of a task: that of a family with a little of everything, without options of its own.
+/// The program of a task: of a family with a little of everything, without its own options.
 fn program(task: &OptionTask) -> GeneratedProgram {
     let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
     let name = if tool == PTXAS { "everything" } else { "features" };

@@ -1,8 +1,8 @@
-//! Suite `real`: programs of our own with libraries of NVIDIA's, through both linkers.
+//! Suite `real`: links our own programs with NVIDIA's libraries.
 //!
 //! In: `testdata/real`; CCCL and libcudadevrt of the reference tools, and NVSHMEM from PyPI. Out: a
-//! line for each library, architecture and link. Guaranteed: nothing of a library is kept outside
-//! the target folder; exit code 1 when outputs, messages or status differ.
+//! line for each library, architecture and link. Guaranteed: no part of a library is stored outside
+//! the target folder; exit code 1 if outputs, messages or status differ.
 
 use super::Suite;
 use super::setup::Setup;
@@ -28,24 +28,24 @@ Operands: libraries, cudadevrt, cccl, nvshmem, nvshmem-mercury and nvshmem-later
     run,
 };
 
-/// A program and the library it is linked with.
+/// A program and its library.
 struct Corpus {
     name: &'static str,
     /// Folder of `testdata/real` and its files in link order.
     folder: &'static str,
     files: &'static [&'static str],
-    /// SM numbers of the objects, each of which is linked for.
+    /// SM numbers of the objects and links.
     archs: &'static [u32],
-    /// Wheel with the library; without one it is in the toolkit.
+    /// Wheel with the library; without one, it is in the toolkit.
     wheel: Option<(&'static str, &'static str)>,
     links: &'static [LibraryLink],
 }
 
-/// One link: its name, the options and libraries before and behind the objects, and whether nvlink
-/// makes it.
+/// One link: its name, the options and libraries before and after the objects, and whether nvlink
+/// succeeds.
 type LibraryLink = (&'static str, &'static [&'static str], &'static [&'static str], bool);
 
-/// `LIB` stands for the folder with the library, `TOOLKIT` for that of the toolkit.
+/// `LIB` stands for the folder of the library, `TOOLKIT` for that of the toolkit.
 #[rustfmt::skip]
 const CORPORA: &[Corpus] = &[
     Corpus {
@@ -107,7 +107,7 @@ const CORPORA: &[Corpus] = &[
         wheel: Some(("nvidia-nvshmem-cu13==3.4.5", "nvidia/nvshmem")),
         links: NVSHMEM,
     },
-    // Compiled by 13.0.100, which makes other machine code: nvlink writes all of it anew
+    // Compiled by 13.0.100, which makes other machine code: nvlink rewrites all of it
     // (docs/DIFFERENCES.md, kept-code).
     Corpus {
         name: "nvshmem-later",
@@ -119,7 +119,7 @@ const CORPORA: &[Corpus] = &[
     },
 ];
 
-/// A wheel of NVSHMEM, and where the library is in it.
+/// A wheel of NVSHMEM, and the place of the library in it.
 const NVSHMEM_3_8: Option<(&str, &str)> = Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem"));
 
 #[rustfmt::skip]
@@ -156,15 +156,15 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(checks.end())
 }
 
-/// A link that was tried, and what is wrong with it.
+/// A link, and its fault.
 struct TriedLink {
     line: String,
     problem: Option<String>,
 }
 
 impl Corpus {
-    /// All links, for all architectures, with the objects in both orders; `classes` counts the
-    /// kernels of equal ones.
+    /// Makes all links, for all architectures, with the objects in both orders; `classes` counts
+    /// the kernels of equal ones.
     fn run(&self, bench: &RealBench, classes: &mut Classes) -> Result<Vec<TriedLink>> {
         let package = self.package(bench)?;
         let library = package.join("lib");

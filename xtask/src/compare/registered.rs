@@ -1,9 +1,8 @@
-//! Suite `registered`: random links of objects that a device link has marked as linked, by nvlink
-//! and by culd.
+//! Suite `registered`: random links of objects that an earlier device link has marked as linked.
 //!
-//! In: seeds. Out: a line for each link that differs, and a table. Guaranteed: what counts is the
-//! status, the messages, the bytes of the register file and those of the program, after each of the
-//! links that share a register file, as nvcc runs them for several architectures; exit code 1 when
+//! In: seeds. Out: a line for each link that differs, and a table. Guaranteed: status, messages,
+//! and the bytes of the register file and of the program are compared after each of the links that
+//! share a register file, as nvcc runs them for several architectures. The exit code is 1 if
 //! something differs.
 
 use super::Suite;
@@ -38,10 +37,10 @@ const OUTPUT: &str = "program.cubin";
 
 /// SM numbers. Objects have images for some of them.
 const SMS: [u32; 3] = [75, 90, 100];
-/// A target that no image is for.
+/// A target without an image.
 const OTHER_SM: u32 = 80;
 
-/// What a module defines: the first calls a function of the second, the fourth one of the system
+/// The sources of modules: the first calls a function of the second, the fourth one of the system
 /// library.
 const SOURCES: [&str; 5] = [
     ".extern .func f; .visible .entry k0() { call f; ret; } .visible .entry k0b() { ret; }",
@@ -64,7 +63,7 @@ type Cubins = BTreeMap<(usize, u32), Vec<u8>>;
 struct RegisteredProgram {
     files: Vec<(String, Vec<u8>)>,
     links: Vec<Vec<String>>,
-    /// A register file that is there before.
+    /// A register file from before the links.
     existing: Option<Vec<u8>>,
 }
 
@@ -197,7 +196,7 @@ fn compare(
     }
 }
 
-/// Whether nvlink kept the file because of what its memory held behind the text
+/// True if nvlink kept the file because of old contents of its memory behind the text
 /// (docs/DIFFERENCES.md, register-file).
 fn reads_behind(theirs: &RegisteredLink, ours: &RegisteredLink, existing: Option<&[u8]>) -> bool {
     let lists_system = |file: &Option<Vec<u8>>| {
@@ -212,12 +211,12 @@ fn reads_behind(theirs: &RegisteredLink, ours: &RegisteredLink, existing: Option
 struct Generator<'c> {
     rng: Rng,
     cubins: &'c Cubins,
-    /// The system library is on the line. Beside it, nvlink treats an existing register file
-    /// otherwise when an object of several modules is marked.
+    /// The system library is on the line. With it, nvlink treats an existing register file in
+    /// another way if an object of several modules is marked.
     has_library: bool,
-    /// What the cubins among the files are for, and all links with them.
+    /// The target of the cubins among the files, and of all links with them.
     cubin_sm: Option<u32>,
-    /// Where the files will be: modules without ids are called by their paths.
+    /// The folder of the files: modules without ids have their paths as names.
     dir: &'c Path,
 }
 
@@ -332,9 +331,9 @@ impl<'c> Generator<'c> {
         let id = format!("_{source}_a_cu").into_bytes();
         let id = match self.rng.weighted(&[68, 8, 8, 8, 8]) {
             Some(0) => Some([&id[..], b"\0"].concat()),
-            // Not without the NUL: nvlink reads on behind the section.
+            // The NUL stays: without it, nvlink reads behind the end of the section.
             Some(1) => Some([&id[..], b"\0\0\0"].concat()),
-            // As of several objects that have been merged, but with the code of one.
+            // The ids of several merged objects, but the code of one.
             Some(2) if !self.has_library => {
                 Some([&id[..], b"\0_6_a_cu\0\0_7_a_cu\0_8_a_cu\0"].concat())
             }
@@ -385,7 +384,7 @@ impl<'c> Generator<'c> {
             .then(|| (0..count).map(|_| self.rng.pick(&KERNELS).to_owned()).collect())
     }
 
-    /// An object that a device link made, or that looks a little like one.
+    /// An object of a device link, or one that is similar.
     fn marking(&mut self) -> Result<Vec<u8>> {
         let mut list = Vec::new();
         for _ in 0..self.rng.below(4) {
@@ -394,7 +393,8 @@ impl<'c> Generator<'c> {
         }
         let last = self.element();
         list.extend_from_slice(last.as_bytes());
-        // Without it nvlink may read on behind the section (docs/DIFFERENCES.md, register-file).
+        // Without it, nvlink may read behind the end of the section (docs/DIFFERENCES.md,
+        // register-file).
         list.push(0);
         let (whole, code) = match self.rng.weighted(&[45, 30, 15, 10]) {
             Some(0) => (true, false),
@@ -434,7 +434,7 @@ impl<'c> Generator<'c> {
         format!("{head}{id}")
     }
 
-    /// What a file without an id is called.
+    /// The name of a module without an id.
     fn path_id(&mut self) -> String {
         let extension = self.rng.pick(&["o", "cubin", "fatbin"]);
         let name = format!("x{}0.{extension}", self.rng.below(SYSTEM));

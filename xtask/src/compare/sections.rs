@@ -1,10 +1,10 @@
-//! Suite `sections`: programs around and beyond 65,280 sections, linked by nvlink and by culd.
+//! Suite `sections`: programs with about 65,280 sections and more.
 //!
 //! In: objects made in memory, alone and in front of the recorded cases; those of the benchmark's
-//! case. Out: a line for each link that differs. Guaranteed: all bytes count but the linkers' own
-//! notes; objects of either linker are linked by both. An object in front takes nearly all indices
-//! that fit, so that those of a small program's sections, and with them how many of each kind are
-//! created in which order, stand in the table of section indices.
+//! case. Out: a line for each link that differs. Guaranteed: all bytes count except the linkers'
+//! own notes; both linkers link the objects of either. An object in front takes nearly all indices
+//! that fit. So the table of section indices has those of a small program's sections, and with them
+//! the number and order of created sections of each kind.
 
 use super::Suite;
 use super::setup::Setup;
@@ -36,8 +36,8 @@ sm_100, and 400 objects of 122,416 sections together, with options; goblin and r
     run,
 };
 
-/// SM number, sections of the input, the part of its functions that is live: around the limits of
-/// inputs, programs and objects, and beyond.
+/// SM number, sections of the input, the live part of its functions: around the limits of inputs,
+/// programs and objects, and beyond.
 const INPUTS: &[(u16, usize, usize)] = &[
     (80, 65_274, 1),
     (90, 65_274, 1),
@@ -54,7 +54,7 @@ const INPUTS: &[(u16, usize, usize)] = &[
     (90, 70_000, 100),
 ];
 
-/// From so many sections on objects are linked again.
+/// Objects with at least so many sections are linked again.
 const TWO_STEPS: usize = 65_300;
 
 /// nvlink needs about a second.
@@ -63,17 +63,17 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Sections of the object in front of a case: the case's own are those that no longer fit.
 const IN_FRONT: usize = 65_262;
 
-/// With what each case is linked, besides its own options.
+/// The options for each case besides its own.
 const CASE_OPTIONS: [Option<&str>; 3] = [None, Some("-g"), Some(PRESERVE)];
 const PRESERVE: &str = "--preserve-relocs";
 
-/// With what the benchmark's objects are linked in one step.
+/// The options for the benchmark's objects in one step.
 const LARGE_OPTIONS: [&[&str]; 4] =
     [&[], &["-g"], &[PRESERVE], &["-kernels-used=k_M0000001_00000,k_M0000002_00000"]];
 const ARCH: &str = "sm_90";
 
-/// Files of sm_100, and kernels in each: three sections in the first half and two in the second for
-/// each, so that 65,280 and 0xfff2 are indices of code that symbols name.
+/// Files of sm_100, and kernels in each: each has three sections in the first half and two in the
+/// second, so that 65,280 and 0xfff2 are indices of code that symbols name.
 const FILES: usize = 9;
 const KERNELS: usize = 1_900;
 
@@ -118,7 +118,7 @@ fn alone(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// Kernels of sm_100, so many that indices end between the code of the second half.
+/// Links so many kernels of sm_100 that the indices end in the code of the second half.
 fn beside_mercury(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     let mut arguments = vec!["-arch=sm_100".to_owned()];
     for file in 0..FILES {
@@ -143,7 +143,7 @@ fn beside_mercury(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// The benchmark's objects of 122,416 sections together.
+/// Links the benchmark's objects, which have 122,416 sections together.
 fn large(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let dir = folder.path();
@@ -178,8 +178,8 @@ fn large(linkers: &BothLinkers<'_>, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// What other readers of ELF do not get right: goblin, which has to see the functions in their
-/// sections, and readelf where it is installed.
+/// The fault that other ELF readers find: goblin must find the functions in their sections, and
+/// readelf, if installed, must agree.
 fn unreadable(image: &[u8]) -> Option<String> {
     let misplaced = |functions: Vec<FunctionPlace>| {
         functions.into_iter().find(|placed| {
@@ -197,7 +197,7 @@ fn unreadable(image: &[u8]) -> Option<String> {
     problem.map(|problem| format!("cannot be read: {problem}"))
 }
 
-/// How two links of the same files differ.
+/// The difference of two links of the same files.
 fn difference(theirs: &LinkResult, ours: &LinkResult) -> Option<String> {
     match (theirs, ours) {
         (Ok(theirs), Ok(ours)) => cubins(theirs, ours),
@@ -208,11 +208,11 @@ fn difference(theirs: &LinkResult, ours: &LinkResult) -> Option<String> {
     }
 }
 
-/// The recorded cases behind an object of many sections.
+/// Links the recorded cases after an object of many sections.
 fn behind(linkers: &BothLinkers<'_>, selection: &[String], tally: &mut Tally) -> Result<()> {
     for case in case::all()?.iter().filter(|case| case::is_chosen(&case.name, selection)) {
         let Some(sm) = classic_sm(&case.recipe.arch) else { continue };
-        // Objects differ where nvlink resolves too much (docs/DIFFERENCES.md, early-relocations).
+        // Objects differ if nvlink resolves too much (docs/DIFFERENCES.md, early-relocations).
         let makes_object = case.recipe.args.iter().any(|option| option == "-r");
         if makes_object || case.recipe.release.is_some() || case.expect()?.status != 0 {
             continue;
@@ -262,7 +262,7 @@ struct BothLinkers<'t> {
 }
 
 impl BothLinkers<'_> {
-    /// What was linked, and how the results differ.
+    /// Compares the results of a link.
     fn compare(
         &self,
         input: &Path,

@@ -1,5 +1,4 @@
-//! The options that suites have in common: which linkers, which targets, which seeds, where to keep
-//! what differs.
+//! The common options of suites: linkers, targets, seeds, and the folder for differences.
 //!
 //! In: the words after the name of a suite. Out: a [`Setup`]. Guaranteed: an option that the suite
 //! does not take is refused.
@@ -45,7 +44,7 @@ pub(super) struct Setup {
     pub(super) archs: Vec<PtxArch>,
     pub(super) seeds: Range<u64>,
     pub(super) jobs: usize,
-    /// Where what differs is kept, or everything is made.
+    /// The folder for files of differences, or for all files.
     pub(super) keep: PathBuf,
     /// A further option of every link.
     pub(super) with: Option<String>,
@@ -124,7 +123,7 @@ impl Setup {
         list.split(',').map(str::to_owned).collect()
     }
 
-    /// The only seeds that are given, if they have an end.
+    /// The given seeds, which must have an end.
     pub(super) fn bounded_seeds(&self) -> Result<Range<u64>> {
         if self.seeds.end == u64::MAX {
             bail!("--seeds A..B");
@@ -132,14 +131,14 @@ impl Setup {
         Ok(self.seeds.clone())
     }
 
-    /// Refuses what the suite did not take.
+    /// Refuses words that the suite did not take.
     pub(super) fn finish(&mut self) -> Result<()> {
         std::mem::replace(&mut self.args, Args::new(Vec::new())).finish()
     }
 }
 
-/// What a comparison makes of the files: a program, with `--steps` in several steps, with
-/// `--relinked` of objects that either linker made, with `--rebuilt` of objects built again.
+/// The method of a comparison: a program; with `--steps` in several steps; with `--relinked` of
+/// objects that either linker made; with `--rebuilt` of objects built again.
 fn way(args: &mut Args) -> LinkMethod {
     let ways = [
         ("--steps", LinkMethod::Steps),
@@ -153,7 +152,7 @@ fn way(args: &mut Args) -> LinkMethod {
 const RELEASE_HELP: &str = "nvlink of this release, 11.8 to 13.5 (default 13.0). Of CUDA 12 libnvJitLink takes its
                    place, unless the folder of CULD_TOOLKITS has a toolkit of that name; 11.8 needs one";
 
-/// The help for the common options that a suite takes.
+/// The help for the common options of a suite.
 pub(super) fn help(suite: &Suite) -> String {
     let mut text = String::new();
     let mut add = |option: &str, about: &str| {

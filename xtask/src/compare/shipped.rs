@@ -1,9 +1,9 @@
-//! Suite `shipped`: the relocatable code inside libraries that NVIDIA ships, through both linkers.
+//! Suite `shipped`: links the relocatable code inside libraries that NVIDIA ships.
 //!
-//! In: wheels from PyPI whose shared objects hold what they were linked from. Out: a line for each
-//! library, architecture and link, then a table of times and memory. Guaranteed: nvlink is of the
-//! release that compiled the library; nothing of a library is kept outside the target folder; exit
-//! code 1 when outputs, messages or status differ.
+//! In: wheels from PyPI whose shared objects have their relocatable device code. Out: a line for
+//! each library, architecture and link, then a table of times and memory. Guaranteed: nvlink is of
+//! the release that compiled the library; no part of a library is stored outside the target folder;
+//! exit code 1 if outputs, messages or status differ.
 
 use super::Suite;
 use super::setup::{Common, Setup};
@@ -40,15 +40,15 @@ struct Wheel {
     folder: &'static str,
     /// The release that compiled it, from its notes.
     release: &'static str,
-    /// True if it has files of earlier releases too. nvlink writes their Mercury code again, and
-    /// the frames with it, which culd keeps (docs/DIFFERENCES.md, kept-code): such links for sm_100
-    /// and later are timed only.
+    /// True if it has files of earlier releases too. nvlink rewrites their Mercury code with the
+    /// frames, which culd keeps (docs/DIFFERENCES.md, kept-code); so such links for sm_100 and
+    /// later are only timed.
     mixed: bool,
-    /// What they are called here, and files in the folder.
+    /// Their names here, and the files in the folder.
     libraries: &'static [(&'static str, &'static str)],
 }
 
-/// Other releases of NPP, before and after, hold linked code only.
+/// Earlier and later releases of NPP have linked code only.
 const WHEELS: &[Wheel] = &[
     Wheel {
         wheel: "nvidia-nccl-cu13==2.28.9",
@@ -125,8 +125,8 @@ const WHEELS: &[Wheel] = &[
     },
 ];
 
-/// The options of each link before sm_100; nvlink takes a minute for some later ones, which are
-/// linked plainly.
+/// The options of each link before sm_100. nvlink takes a minute for some later ones, which are
+/// linked without options.
 const LINKS: &[(&str, &[&str])] =
     &[("plain", &[]), ("-g", &["-g"]), ("-v", &["-v"]), ("-r", &["-r"])];
 
@@ -227,7 +227,7 @@ impl ShippedLink<'_> {
         digits.parse::<u32>().is_ok_and(|sm| sm >= 100)
     }
 
-    /// Both linkers' programs; `classes` counts the kernels of equal ones.
+    /// Compares both linkers' programs; `classes` counts the kernels of equal ones.
     fn compare(&self, checks: &mut Checks, classes: &mut Classes) -> Result<()> {
         let count = if self.is_mercury() { 1 } else { LINKS.len() };
         for (name, options) in LINKS.iter().take(count) {
@@ -251,7 +251,7 @@ impl ShippedLink<'_> {
         Ok(())
     }
 
-    /// What each linker takes, one after the other.
+    /// Measures the linkers one after the other.
     fn measure(&self) -> Result<LinkUsage> {
         let of = |program: &Path, dialect_option: &[String]| -> Result<Usage> {
             let mut arguments = self.arguments(&["-o", "measured.cubin"]);

@@ -1,4 +1,4 @@
-//! What came of comparisons: counts in a table, or lines in the words of cargo's tests.
+//! The results of comparisons: counts in a table, or lines like those of cargo's tests.
 
 use culd_testkit::reference::compare::trial::Verdict;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) struct VerdictCounts {
     pub(super) same_error: usize,
     /// Different, or otherwise than expected.
     pub(super) failed: usize,
-    /// There is nothing to compare with: nvlink crashed, or the difference is a known one.
+    /// Links without a comparison: nvlink crashed, or the difference is a known one.
     pub(super) no_verdict: usize,
     pub(super) not_compiled: usize,
 }
@@ -72,10 +72,10 @@ impl AddAssign for VerdictCounts {
     }
 }
 
-/// A table of counts by row and, where a suite has them, by column.
+/// A table of counts by row and, if a suite has them, by column.
 #[derive(Debug)]
 pub(super) struct Tally {
-    /// What rows are, and what is counted.
+    /// The titles of rows and of counts.
     titles: [&'static str; 2],
     cells: BTreeMap<(String, String), VerdictCounts>,
 }
@@ -103,8 +103,8 @@ impl Tally {
         self.sum(|_, _| true)
     }
 
-    /// A line for each row and one for all. Columns show agreeing of all that there is a verdict
-    /// about.
+    /// A line for each row and one for all. Columns show the number of equal links of those with a
+    /// verdict.
     pub(super) fn table(&self) -> String {
         let mut rows: Vec<&str> = self.cells.keys().map(|key| key.0.as_str()).collect();
         rows.dedup();
@@ -151,7 +151,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Prints a check and what is wrong, if something is.
+    /// Prints a check, and its fault if it has one.
     pub(super) fn add(&mut self, line: &str, problem: Option<&str>) {
         match problem {
             None => {
@@ -165,7 +165,7 @@ impl Checks {
         }
     }
 
-    /// Prints the sums. Failure if a check failed.
+    /// Prints the sums and returns failure if a check failed.
     pub(super) fn end(self) -> ExitCode {
         println!("\ntest result: {} passed; {} failed", self.passed, self.failed);
         if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

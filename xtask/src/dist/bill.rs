@@ -1,15 +1,15 @@
-//! The bill of materials of what is shipped, CycloneDX 1.6 in JSON (<https://cyclonedx.org>).
+//! The bill of materials of the package, CycloneDX 1.6 in JSON (<https://cyclonedx.org>).
 //!
 //! In: cargo's list of the crates in the programs and the library, and Cargo.lock for their
-//! checksums. Out: the text of `culd.cdx.json`. Guaranteed: every crate that is compiled is in it
-//! once, with name, version, licence and package URL; sorted, without a time or a path, so that the
-//! same tree gives the same text.
+//! checksums. Out: the text of `culd.cdx.json`. Guaranteed: every compiled crate is in it once,
+//! with name, version, licence and package URL. It is sorted and has no time or path, so the same
+//! tree gives the same text.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The words behind `cargo tree`: one line for each use of a crate, and how deep it is.
+/// The arguments of `cargo tree`: one line for each use of a crate, with its depth.
 pub(super) const TREE: &[&str] = &[
     "tree",
     "--locked",
@@ -20,7 +20,7 @@ pub(super) const TREE: &[&str] = &[
     "--format={p}\t{l}\t{r}",
 ];
 
-/// The crate with a C library in it, whose version stands behind the `+` of its own.
+/// The crate with a C library in it; the library's version is behind the `+` of its own.
 const ZSTD: &str = "zstd-sys";
 
 /// A crate, or a library in another language.
@@ -30,7 +30,7 @@ struct BillEntry {
     version: String,
     licence: String,
     repository: String,
-    /// SHA-256 of the package; none for our own crates.
+    /// SHA-256 of the package; `None` for our own crates.
     checksum: Option<String>,
     /// Package URLs of what it needs.
     needs: BTreeSet<String>,
@@ -39,7 +39,7 @@ struct BillEntry {
 /// The bill for what `tree` lists.
 ///
 /// # Errors
-/// A tree or lock file of another form.
+/// When the tree or the lock file has another form.
 pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
     let checksums = checksums(lock)?;
     let mut materials: BTreeMap<String, BillEntry> = BTreeMap::new();
@@ -81,7 +81,7 @@ pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(&bill)?))
 }
 
-/// `2thiserror v2.0.21 (...)`, licence and repository with tabs between.
+/// Parses `2thiserror v2.0.21 (...)`, licence and repository, separated by tabs.
 fn entry(line: &str) -> Option<(usize, BillEntry)> {
     let digits = line.find(|c: char| !c.is_ascii_digit())?;
     let (depth, rest) = line.split_at(digits);
@@ -90,7 +90,7 @@ fn entry(line: &str) -> Option<(usize, BillEntry)> {
     let material = BillEntry {
         name: words.next()?.to_owned(),
         version: words.next()?.strip_prefix('v')?.to_owned(),
-        // An older form that is none of SPDX.
+        // An older form that is not SPDX.
         licence: fields.next()?.replace('/', " OR "),
         repository: fields.next()?.to_owned(),
         ..BillEntry::default()
@@ -112,7 +112,7 @@ fn checksums(lock: &str) -> Result<BTreeMap<(String, String), Option<String>>> {
     packages.iter().map(row).collect::<Option<_>>().context("a package without name or version")
 }
 
-/// The C library that is compiled into its crate.
+/// Adds the C library that is compiled into its crate.
 fn add_zstd(materials: &mut BTreeMap<String, BillEntry>) {
     let Some(own) = materials.values_mut().find(|material| material.name == ZSTD) else { return };
     let Some((_, version)) = own.version.split_once("+zstd.") else { return };

@@ -1,9 +1,9 @@
-//! `xtask dist`: everything a user installs, in one folder.
+//! `xtask dist`: puts everything that a user installs into one folder.
 //!
 //! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed:
-//! built from this tree just now; the linker is a static program; the shared library exports
-//! NVIDIA's names, according to readelf; no path of this machine but the prefix, in the programs
-//! neither ([`paths`]); all that is compiled in is listed ([`bill`]).
+//! everything is built from this tree. The linker is a static program. The shared library exports
+//! NVIDIA's names, according to readelf. No file has a path of this machine except the prefix
+//! ([`paths`]). All compiled crates are listed ([`bill`]).
 
 mod bill;
 mod paths;
@@ -25,13 +25,13 @@ usage: cargo xtask dist [options]
   --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
 
 /// The linker, which `cargo static` builds: a static program starts in half the time, and runs on
-/// any Linux of its machine.
+/// any Linux of its architecture.
 const LINKER: &str = "culd";
-/// Programs beside it. `culd-lto` loads NVIDIA's library and cannot be static.
+/// The other programs. `culd-lto` loads NVIDIA's library and cannot be static.
 const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
-/// What is built for them; one build for all.
+/// The packages of one build for all of them.
 const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-lto"];
-/// The library is built with the profile of the linker: it is for short links, too.
+/// The library has the linker's profile: it is for short links, too.
 const LIBRARY_BUILD: &[&str] = &["build", "--profile", "static", "-p", "culd-jitlink"];
 /// The packages of all of it.
 const SHIPPED: &[&str] = &["-p=culd", "-p=culd-inspect", "-p=culd-lto", "-p=culd-jitlink"];
@@ -48,7 +48,7 @@ const COMPLETIONS: &[(&str, &str, &str)] = &[
 /// Pages that explain what is installed.
 const PAGES: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// A release build from nothing takes minutes on a small machine.
+/// A full release build takes minutes on a small machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -60,7 +60,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
     let prefix = args.option("--prefix")?.unwrap_or_else(|| "/usr/local".to_owned());
     args.finish()?;
-    // Other flags make other files of the same names; those of everyday builds stay.
+    // Other flags give other files with the same names; the files of everyday builds stay.
     let built = workspace::target().join("dist-build");
     let folders = Folders::find(&built)?;
     let cargo = || {

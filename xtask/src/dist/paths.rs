@@ -1,8 +1,8 @@
-//! No path of the machine that builds is in what is built.
+//! Keeps paths of the builder's machine out of the built files.
 //!
-//! In: a cargo command, then files. Out: the command with prefixes that compilers write instead of
-//! folders of this machine, then the first file that has one all the same. Guaranteed: the prefixes
-//! are the same everywhere, so that they are no reason for other bytes.
+//! In: a cargo command, then files. Out: the command with prefixes that compilers write in place of
+//! this machine's folders; then the first file that still has such a folder. Guaranteed: the
+//! prefixes are the same everywhere, so they do not change bytes.
 
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folders of this machine, and what stands for each. What is in another is behind it.
+/// Folders of this machine, and the prefix of each. A folder inside another comes later.
 pub(super) struct Folders(Vec<(PathBuf, &'static str)>);
 
 impl Folders {
-    /// Those of this build, which is made in `target`.
+    /// The folders of this build in `target`.
     pub(super) fn find(target: &Path) -> Result<Self> {
         let home = PathBuf::from(std::env::var_os("HOME").context("no HOME")?);
         let cargo =
@@ -31,7 +31,7 @@ impl Folders {
         ]))
     }
 
-    /// Has rustc, and the compiler of C code, write the prefixes.
+    /// Makes rustc and the C compiler write the prefixes.
     pub(super) fn hide(&self, cargo: &mut Command) {
         let pairs =
             || self.0.iter().map(|(folder, prefix)| format!("{}={prefix}", folder.display()));
@@ -50,7 +50,7 @@ impl Folders {
         let bytes = fs::read(file).with_context(|| file.display().to_string())?;
         for (folder, _) in &self.0 {
             let name = folder.as_os_str().as_encoded_bytes();
-            // A root folder as home says nothing.
+            // A root folder as home is no evidence.
             let found = name.len() > 1 && bytes.windows(name.len()).any(|part| part == name);
             ensure!(!found, "{} has the path {}", file.display(), folder.display());
         }

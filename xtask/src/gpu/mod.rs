@@ -1,9 +1,9 @@
-//! `xtask gpu`: linked programs of the corpus on the GPU that is there.
+//! `xtask gpu`: runs linked programs of the corpus on a GPU.
 //!
 //! In: the [`models`], the reference tools, a GPU. Out: a folder with images by both linkers and
-//! what they have to compute, and what `culd-gpu` says of them. Guaranteed: without a GPU that is
-//! said and the exit code is 0, because nothing was found wrong; the folder of `--pack` is all that
-//! a machine with a GPU needs.
+//! their expected results, and the output of `culd-gpu`. Guaranteed: without a GPU, a line says so
+//! and the exit code is 0, because no fault was found. The folder of `--pack` is all that a machine
+//! with a GPU needs.
 
 mod models;
 
@@ -28,7 +28,7 @@ usage: cargo xtask gpu [options]
   --runner PATH    the program that runs them (default the one beside this program)
   --culd PATH      the linker under test (default the one beside this program)";
 
-/// What `culd-gpu` ends with where there is no GPU.
+/// The exit status of `culd-gpu` without a GPU.
 const SKIPPED: i32 = 77;
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     if archs.is_empty() {
         archs.extend(PtxArch::ALL.into_iter().chain(PtxArch::MERCURY));
     }
-    // Asked first: without a GPU nothing needs to be built.
+    // First, because without a GPU nothing needs to be built.
     if pack.is_none()
         && let Err(NoGpu(why)) = Gpu::open(&library)
     {
@@ -73,7 +73,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compiles and links the programs with both linkers; returns how many.
+/// Compiles and links the programs with both linkers; returns their number.
 fn write(tools: &Tools, archs: &[PtxArch], folder: &Path) -> Result<usize> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
     let mut plan = GpuPlan::default();
@@ -95,7 +95,7 @@ fn write(tools: &Tools, archs: &[PtxArch], folder: &Path) -> Result<usize> {
     Ok(plan.program.len())
 }
 
-/// The images of a case, its files in order of their names.
+/// Makes the images of a case, with its files in order of their names.
 fn link(
     tools: &Tools,
     cache: &Cache,

@@ -1,12 +1,11 @@
-//! What kernels of the corpus compute, by their sources.
+//! The expected results of kernels of the corpus.
 //!
-//! In: nothing. Out: for each case what is launched and what memory holds afterwards. Guaranteed:
-//! no linker has a part in it: the numbers follow from the sources, by the arithmetic that is
-//! written here.
+//! In: nothing. Out: for each case, the launches and the contents of memory after them. Guaranteed:
+//! the numbers follow from the sources by the arithmetic written here, without a linker.
 
 use culd_gpu::plan::{BEFORE, GpuVariable, Launch, PlannedArgument};
 
-/// A case of the corpus, its files in link order, and what they do.
+/// A case of the corpus, its files in link order, and its results.
 pub(super) struct Model {
     /// `topic/case`.
     pub(super) case: &'static str,
@@ -55,7 +54,7 @@ pub(super) fn all() -> Vec<Model> {
             "constant/variables",
             vec![
                 // cb[3] is 0, so is cb[0]; the half word at ca+2 has the bytes 3 and 4. An address
-                // comes behind.
+                // follows.
                 launch(
                     "k",
                     vec![PlannedArgument { room: 2, ..PlannedArgument::memory(constants) }],
@@ -82,22 +81,22 @@ pub(super) fn all() -> Vec<Model> {
         model("managed/two-files", vec![bump()]),
         model("recursion/in-table", vec![Launch { threads: 8, ..writes("k", &[9]) }]),
         model("recursion/mutual", vec![writes("recursive", &[0])]),
-        // 0! and 1! are 1, whoever writes last.
+        // 0! and 1! are 1, so the order of writes does not matter.
         model("recursion/self", vec![Launch { threads: 2, ..writes("k", &[1]) }]),
         model("weak/data", vec![leaves("k", &[("ww", &[21 + 22])])]),
-        // The strong copy and what it calls; nothing of the weak one.
+        // The strong copy and its callees, without the weak one.
         model("weak/strong-replaces", vec![leaves("k", &[("out_s", &[4]), ("out_w", &[0])])]),
     ]
 }
 
-/// mem: a double, a number; behind them their product, and 0 from `fptr` of two equal pointers.
+/// mem: a double, a number, their product, and 0 from `fptr` of two equal pointers.
 fn parameters() -> Launch {
     let set = [double(2.5).as_slice(), &[4, 0]].concat();
     let after = [set.as_slice(), &double(10.0), &[0, 0]].concat();
     Launch { set: vec![variable("mem", &set)], ..leaves("k", &[("mem", &after)]) }
 }
 
-/// `push` stores and returns the head, which it moves on.
+/// `push` stores and returns the head, and advances it.
 fn rings() -> Vec<Launch> {
     let fixed = [1, 2, 3, 4, 5, 6, 7];
     let pushed = |value: u32, head: u32| {
@@ -108,7 +107,7 @@ fn rings() -> Vec<Launch> {
     vec![pushed(5, 0), Launch { expect: vec![ring], ..pushed(2, 1) }]
 }
 
-/// sum adds what is there to a static of its own, `next_id` counts from 7, `setting` is 42.
+/// `sum` adds the values to a static variable, `next_id` counts from 7, `setting` is 42.
 fn templates() -> Vec<Launch> {
     let mut last = 3;
     let mut launches = Vec::new();
@@ -126,7 +125,7 @@ fn templates() -> Vec<Launch> {
     launches
 }
 
-/// A cat has four legs and weighs what it weighs, a snake has none and is three long.
+/// A cat has four legs and its weight, a snake has no legs and length three.
 fn animals() -> Vec<Launch> {
     let animal = |kind: u32, legs: u32, weight: u32| {
         let memory = PlannedArgument::memory([legs, weight, 6]).with(&[BEFORE, BEFORE, 6]);
@@ -152,8 +151,8 @@ fn doubles() -> Vec<Launch> {
     vec![kernel("ka", sine(first(x))), kernel("kb", loga(sine(x))), kernel("kc", loga(x))]
 }
 
-/// The kernel jumps by the lower two bits of its number, and so does `pick`, which returns what
-/// `log` holds there.
+/// The kernel jumps by the lower two bits of its number, and so does `pick`, which returns the
+/// element of `log` there.
 fn jump_tables() -> Vec<Launch> {
     let jump = |number: u32, at: usize, value: u32| {
         let mut words = [BEFORE; 4];

@@ -1,8 +1,8 @@
-//! `xtask mutate --differential`: the damaged links by both linkers.
+//! `xtask mutate --differential`: makes the damaged links with both linkers.
 //!
-//! In: seeds, the linkers. Out: a table of how both ended, by what carried the damage, and the
-//! entries of docs/DIFFERENCES.md that say why they differ. Guaranteed: exit code 1 when a
-//! difference has no entry; such links are kept in folders of their own.
+//! In: seeds, the linkers. Out: a table of results by the carrier of the damage, and the entries of
+//! docs/DIFFERENCES.md that explain differences. Guaranteed: exit code 1 if a difference has no
+//! entry; each such link is stored in its own folder.
 
 use super::MutatePlan;
 use crate::pool;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-/// As many links of one kind are named.
+/// The most links of one kind that are named.
 const NAMED: usize = 6;
 
 /// Counts, and where reasons are missing.
@@ -28,11 +28,11 @@ struct DifferentialReport {
     /// By class and entry.
     reasons: BTreeMap<(DamageClass, &'static str), usize>,
     unexplained: usize,
-    /// By class and what was said, without names and numbers.
+    /// By class and message, without names and numbers.
     others: BTreeMap<(DamageClass, String), Vec<u64>>,
 }
 
-/// Makes the links and prints what came of them.
+/// Makes the links and prints the results.
 pub(super) fn run(
     tools: &Tools,
     programs: &[MutationSource],
@@ -64,7 +64,7 @@ pub(super) fn run(
     Ok(if report.unexplained == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Writes a link that has no reason.
+/// Stores a link without an explanation.
 fn store(mutant: &Mutant, answer: &DamageAnswer, from: &Path, to: &Path) -> Result<()> {
     workspace::keep_tree(from, to)?;
     for folder in ["nvlink", "culd"] {
@@ -135,7 +135,7 @@ impl DifferentialReport {
     }
 }
 
-/// What was said without what is quoted and without numbers.
+/// A message without quoted text and numbers.
 fn pattern(what: &str) -> String {
     let line = what.lines().next().unwrap_or_default();
     let unquoted = line.split('\'').step_by(2).collect::<Vec<_>>().join("_");

@@ -1,7 +1,7 @@
 //! One damaged link under limits.
 //!
-//! In: a [`Mutant`]. Out: a [`DamageTrial`]. Guaranteed: nothing of a link is left but the files of
-//! one that went wrong, in the folder for these.
+//! In: a [`Mutant`]. Out: a [`DamageTrial`]. Guaranteed: only the files of a link with a fault are
+//! kept, in the folder for these.
 
 use anyhow::{Context, Result};
 use culd_testkit::random::mutate::program::{Mutant, OUTPUT};
@@ -16,18 +16,19 @@ use std::time::Duration;
 
 /// Longer is a hang.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Resident memory that a link may take whatever its inputs, KiB.
+/// The limit of resident memory that does not depend on the inputs, KiB.
 const MEMORY: u64 = 64 << 10;
-/// And as many times the size of its inputs.
+/// The additional memory, as a multiple of the size of the inputs.
 const TIMES: u64 = 3;
-/// Address space, bytes: who asks for more is refused. Stacks and arenas of threads count, so it is
-/// no measure of memory.
+/// The limit of address space in bytes; larger requests fail. It includes stacks and arenas of
+/// threads, so it is no measure of memory.
 const ADDRESS_SPACE: u64 = 2 << 30;
-/// No damage to files of a few kilobytes may make a file of this size, bytes.
+/// The size limit of output files in bytes, far above the outputs of files of a few kilobytes.
 const MAX_FILE: u64 = 256 << 20;
-/// What nvlink writes after errors too, and culd like it: nvcc compiles it into the host program.
+/// The files that nvlink writes even after errors, and culd too: nvcc compiles them into the host
+/// program.
 const AFTER_ERRORS: [&str; 1] = ["reg.h"];
-/// What is there before half of the links.
+/// The old output before half of the links.
 const OLD: &[u8] = b"the output of an earlier link";
 
 /// How a link ended.
@@ -43,11 +44,11 @@ pub(super) enum LinkEnd {
     Signal,
     /// Not within the limit.
     Hang,
-    /// With more memory than it may take.
+    /// With more memory than the limit.
     Memory,
-    /// With an error, and an output or a file that was not there before.
+    /// With an error, and a new output or file.
     LeftOver,
-    /// With an error status and no line about it, or with neither error nor output.
+    /// With an error status but no error line, or with neither error nor output.
     Mute,
     /// With an output that is not sound.
     Unsound,
@@ -104,7 +105,7 @@ pub(super) struct LimitedLinker {
 }
 
 impl LimitedLinker {
-    /// Limits this process and with it all links.
+    /// Sets the limits of this process, and so of all links.
     pub(super) fn new(culd: &Path, verify: bool, keep: &Path) -> Result<Self> {
         setrlimit(Resource::RLIMIT_AS, ADDRESS_SPACE, ADDRESS_SPACE)?;
         setrlimit(Resource::RLIMIT_FSIZE, MAX_FILE, MAX_FILE)?;
@@ -126,7 +127,7 @@ impl LimitedLinker {
         let before = contents(&dir)?;
         let mut command = Command::new(&self.culd);
         command.arg0("culd");
-        // No compiler for PTX is found: none of what is tried here is its business.
+        // No ptxas is found: these tests are not about it.
         command.current_dir(&dir).args(&mutant.args).env_clear().env("PATH", "/nonexistent");
         if self.verify {
             command.arg("--verify");
@@ -199,7 +200,7 @@ fn judge(run: &Run, before: &FileContents, after: &FileContents) -> (LinkEnd, St
         (0, false) => match changed() {
             Some(name) if name.starts_with(".culd-") => (LinkEnd::LeftOver, name.clone()),
             Some(_) => (LinkEnd::Linked, String::new()),
-            // What is printed instead of a link: help, versions.
+            // Text in place of a link: help, versions.
             None if !run.stdout.is_empty() => (LinkEnd::Refused, String::new()),
             None => (LinkEnd::Mute, "no output and no error".to_owned()),
         },

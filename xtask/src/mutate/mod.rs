@@ -1,13 +1,13 @@
 //! `xtask mutate`: many links of damaged files by the real program, under limits.
 //!
-//! In: seeds, the recorded cases, perhaps a folder of more cubins. Out: a table of what came of the
-//! links, by what carried the damage; every link that went wrong in a folder of its own.
-//! Guaranteed: needs no reference tools; the same seeds make the same links; exit code 1 when a
-//! link panicked, died, hung, took too much memory, left something behind after an error, or said
-//! nothing.
+//! In: seeds, the recorded cases, perhaps a folder of more cubins. Out: a table of results by the
+//! carrier of the damage; a folder for every link with a fault. Guaranteed: no reference tools are
+//! needed; the same seeds make the same links. The exit code is 1 if a link panicked, crashed,
+//! hung, took too much memory, left files after an error, or failed without a message.
 //!
-//! Links run in worker processes (this program again): the kernel keeps the peak memory of finished
-//! children as one maximum, so a worker that saw too much ends and another goes on.
+//! Links run in worker processes (this program again). The kernel has one maximum of the peak
+//! memory of all finished children, so a worker ends after a link with too much memory, and another
+//! one goes on.
 
 mod differential;
 mod link;
@@ -109,7 +109,7 @@ impl MutatePlan {
         mutant(programs, seed)
     }
 
-    /// Hands the seeds to workers and prints what came of them.
+    /// Gives the seeds to workers and prints the results.
     fn execute(&self) -> Result<ExitCode> {
         let table = Mutex::new(EndTable::default());
         let firsts = self.seeds.clone().step_by(CHUNK as usize);
@@ -127,7 +127,7 @@ impl MutatePlan {
         Ok(if table.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Starts a worker; returns the seed behind the last that it tried.
+    /// Starts a worker; returns the seed after its last one.
     fn worker(&self, seeds: Range<u64>, table: &Mutex<EndTable>) -> Result<u64> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("mutate").arg("--worker");

@@ -1,4 +1,4 @@
-//! What came of many links.
+//! The results of many links.
 
 use super::link::{DamageTrial, LinkEnd};
 use anyhow::{Context, Result};
@@ -6,9 +6,9 @@ use culd_testkit::random::mutate::program::Mutant;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Between the parts of a worker's line.
+/// The separator of the parts of a worker's line.
 const TAB: char = '\t';
-/// As many links of one kind of failure are named.
+/// The most links of one kind of failure that are named.
 const NAMED: usize = 8;
 
 /// A worker's line about a link.
@@ -26,7 +26,7 @@ pub(super) fn line(seed: u64, mutant: &Mutant, trial: &DamageTrial) -> String {
     parts.join(&TAB.to_string())
 }
 
-/// Counts, and the links that went wrong.
+/// Counts, and the links with a fault.
 #[derive(Default)]
 pub(super) struct EndTable {
     /// By what carried the damage.

@@ -1,7 +1,7 @@
-//! A browser that is driven: Debian's Chromium by its chromedriver, over the WebDriver protocol.
+//! Drives a browser: Debian's Chromium by its chromedriver, over the WebDriver protocol.
 //!
-//! In: the path of a page. Out: what scripts in the page return, pictures, what the console and the
-//! network log say. Guaranteed: the browser's folder is new and goes with it; both processes are
+//! In: the path of a page. Out: results of scripts in the page, pictures, and the console and
+//! network logs. Guaranteed: the browser has a new folder, which is removed; both processes are
 //! ended.
 
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long the browser may take for anything.
+/// The time limit of one request to the browser.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A page in a browser.
@@ -67,7 +67,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Opens a page and waits until its script has drawn it.
+    /// Opens a page and waits until its script has finished.
     pub(super) fn open(&self, path: &Path) -> Result<()> {
         let url = format!("file://{}", path.display());
         self.call("/url", &json!({"url": url}))?;
@@ -84,13 +84,13 @@ impl Browser {
         }
     }
 
-    /// Runs a script in the page; what it returns.
+    /// Runs a script in the page and returns its value.
     pub(super) fn run(&self, script: &str) -> Result<Value> {
         let script = format!("return (async () => {{ {script} }})()");
         self.call("/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Presses keys on what has the focus.
+    /// Presses keys on the element with the focus.
     pub(super) fn press(&self, keys: &str) -> Result<()> {
         let press = |key: char| {
             [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]
@@ -121,7 +121,7 @@ impl Browser {
         self.log("browser")
     }
 
-    /// Everything that the page asked for besides itself.
+    /// Every request of the page besides its own file.
     pub(super) fn requests(&self, own: &Path) -> Result<Vec<String>> {
         let own = format!("file://{}", own.display());
         let mut urls = Vec::new();
@@ -129,7 +129,7 @@ impl Browser {
             let message: Value = serde_json::from_str(&message)?;
             let message = &message["message"];
             let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
-            // The browser's own first page asks for pieces of the browser.
+            // The browser's own first page requests parts of the browser.
             let of_browser = url.starts_with("chrome") || url.starts_with("data:");
             let asked = message["method"] == "Network.requestWillBeSent";
             if asked && url.split('#').next() != Some(&own) && !of_browser {
@@ -150,7 +150,7 @@ impl Browser {
         self.ask("POST", &format!("{}{path}", self.session), body)
     }
 
-    /// One request of HTTP/1.1; the value of the answer.
+    /// Makes one request of HTTP/1.1 and returns the value of the answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
@@ -163,7 +163,7 @@ impl Browser {
         stream.write_all(head.as_bytes())?;
         let mut answer = BufReader::new(stream);
         let (mut head, mut length) = (String::new(), 0usize);
-        // The driver keeps the connection, whatever was asked.
+        // The driver keeps the connection open even if asked not to.
         loop {
             let mut line = String::new();
             if answer.read_line(&mut line)? == 0 || line == "\r\n" {

@@ -1,4 +1,4 @@
-//! Objects for the links whose pages are tested.
+//! Makes the objects of the links whose pages are tested.
 //!
 //! In: nothing. Out: cubins. Guaranteed: the same on every machine; no reference tool is needed.
 
@@ -10,7 +10,7 @@ use culd_cubin::build::{Builder, Code, Kernel, Linkage, Space, Variable};
 pub(super) const OBJECTS: usize = 200;
 pub(super) const FUNCTIONS: usize = 50;
 
-/// Names that would do something if a page obeyed them.
+/// Names that would have an effect if a page interpreted them.
 pub(super) const HOSTILE: [&str; 5] = [
     "</script><script>document.title='obeyed'</script>",
     "<img src=x onerror=document.title='obeyed'>",
@@ -49,7 +49,7 @@ pub(super) fn large() -> Result<Vec<(String, Vec<u8>)>> {
             let bytes = 128 * (1 + (object * 7 + function * 3) % 40);
             let registers = 16 + ((object + 5 * function) % 90) as u8;
             let mut code = code(bytes, registers).frame(16 * (function as u32 % 4));
-            // Calls go forward, so that there is a deepest chain.
+            // Calls go forward, so there is a deepest chain.
             let next = (function + 1) % 5;
             if next != 0 && function + 1 < FUNCTIONS {
                 code = code.call(own[function + 1]);

@@ -1,8 +1,8 @@
-//! `xtask page`: the page of a report in a real browser.
+//! `xtask page`: tests the page of a report in a real browser.
 //!
-//! In: three links: the quickstart, one of 10,000 functions, one with hostile names. Out: what does
-//! not hold, and pictures of each page to look at. Guaranteed: exit code 1 when something does not
-//! hold; the browser is Debian's, headless, with a folder of its own.
+//! In: three links: the quickstart, one of 10,000 functions, one with hostile names. Out: the
+//! failed checks, and pictures of each page to look at. Guaranteed: exit code 1 if a check fails;
+//! the browser is Debian's, headless, with its own folder.
 
 mod browser;
 mod inputs;
@@ -26,7 +26,7 @@ Needs Debian's chromium and chromium-driver.";
 /// The most bytes of the page of the large link.
 const MOST_BYTES: u64 = 3 << 20;
 
-/// What a script in a page must return.
+/// A check: the name, the script, and the test of its result.
 type Check = (&'static str, &'static str, fn(&Value) -> bool);
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -78,7 +78,7 @@ fn link(culd: &Path, files: &[(String, Vec<u8>)], page: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a page and holds it against what must be; returns how many checks failed.
+/// Opens a page and makes the checks; returns the number of failures.
 fn one(name: &str, page: &Path, checks: &[Check], keep: &Path) -> Result<usize> {
     let browser = Browser::start()?;
     let begin = Instant::now();

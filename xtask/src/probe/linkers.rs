@@ -1,7 +1,7 @@
 //! The two linkers as commands.
 //!
-//! In: their paths. Out: [`ProbeLinkers`]. Guaranteed: both see the same file names and options,
-//! each in a folder of its own.
+//! In: their paths. Out: [`ProbeLinkers`]. Guaranteed: both get the same file names and options, in
+//! separate folders.
 
 use anyhow::{Context, Result};
 use culd_testkit::probe::batch::{BatchAnswer, ProbeLinker};
@@ -24,14 +24,15 @@ pub(super) struct ProbeLinkers {
     culd: PathBuf,
 }
 
-/// Links of one batch, most of which are wanted twice or more: for fates, digest and comparison.
+/// The number of remembered links: most links of a batch are needed twice or more, for fates,
+/// digest and comparison.
 const REMEMBERED: usize = 32;
 
 /// A linker and its folder.
 pub(super) struct Tool {
     program: PathBuf,
     dir: TempDir,
-    /// The last objects and what became of them.
+    /// The last objects and their results.
     last: RefCell<VecDeque<(u32, Vec<u8>, BatchAnswer)>>,
 }
 

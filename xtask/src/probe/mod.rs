@@ -1,9 +1,8 @@
-//! `xtask probe`: relocation records of every type, symbol and place through both linkers.
+//! `xtask probe`: links relocation records of every type, symbol and place with both linkers.
 //!
-//! In: the batches of [`series`], `testdata/probe`. Out: a table of places, every cell that is not
-//! equal by name. Guaranteed: exit code 1 when a cell is unequal and not on the list of
-//! differences, when an entry of the list has no cell any more, and when nvlink does something else
-//! than what is recorded of it.
+//! In: the batches of [`series`], `testdata/probe`. Out: a table of places, and the name of every
+//! unequal cell. Guaranteed: exit code 1 if an unequal cell is not on the list of differences, if
+//! an entry of the list has no cell, or if nvlink's result differs from the recorded one.
 
 mod linkers;
 mod report;
@@ -39,7 +38,7 @@ usage: cargo xtask probe [options]
   --jobs N         batches at a time (default 2)
   --culd PATH      the linker under test (default <target>/release/culd; 'nvlink': the oracle against itself)";
 
-/// Of how many batches the sample has one.
+/// The sample has one of this many batches.
 const SAMPLE: usize = 12;
 
 struct ProbePlan {
@@ -149,7 +148,7 @@ impl BatchSelection {
     }
 }
 
-/// What is recorded, by architecture and batch.
+/// The recorded answers, by architecture and batch.
 fn recorded() -> Result<BTreeMap<(u32, String), Answers>> {
     let mut recorded = BTreeMap::new();
     for sm in series::RECORDED {
@@ -165,7 +164,7 @@ fn recorded() -> Result<BTreeMap<(u32, String), Answers>> {
     Ok(recorded)
 }
 
-/// Writes what is recorded anew, with what was recorded of other batches, in the order of the
+/// Writes the record: the new answers, and the old ones of other batches, in the order of the
 /// series.
 fn write(plan: &ProbePlan, report: &ProbeReport) -> Result<()> {
     for sm in series::RECORDED {
@@ -216,7 +215,7 @@ fn work<'p>(
     Ok(())
 }
 
-/// What differs between outputs whose cells are equal, and the types that do it.
+/// The difference of outputs whose cells are equal, and the types that cause it.
 fn elsewhere(
     batch: &Batch,
     mut open: Vec<Vec<u32>>,
@@ -242,8 +241,8 @@ fn elsewhere(
     Ok(found)
 }
 
-/// What is recorded of a batch and is not so. Cells that are unequal are held against the list of
-/// differences only: where nvlink reads past its tables, it does not do the same each time.
+/// The difference of a batch from its record. Unequal cells are only compared with the list of
+/// differences: if nvlink reads past its tables, its results vary.
 fn changed(plan: &ProbePlan, answers: &Answers) -> Option<String> {
     let batch = &answers.batch;
     let recorded = plan.recorded.get(&(batch.sm, batch.to_string()))?;
@@ -254,7 +253,7 @@ fn changed(plan: &ProbePlan, answers: &Answers) -> Option<String> {
             return Some(format!("type {kind}: nvlink: {fate}, recorded: {other:?}"));
         }
     }
-    // With some of the types the outputs are others.
+    // With only some of the types, the outputs differ.
     let same = answers.fates.len() == recorded.fates.len() && answers.unequal == recorded.unequal;
     (same && answers.digest != recorded.digest).then(|| "other outputs are recorded".to_owned())
 }

@@ -1,7 +1,7 @@
-//! What a run found.
+//! The results of a run.
 //!
-//! In: batches as they are judged, in any order. Out: text and the number of failures. Guaranteed:
-//! sorted by batch, so that two runs print the same.
+//! In: judged batches in any order. Out: text and the number of failures. Guaranteed: the text is
+//! sorted by batch, so two runs print the same.
 
 use super::ProbePlan;
 use culd_testkit::probe::judge::UnequalCell;
@@ -44,7 +44,7 @@ impl ProbeReport {
         let linked: usize = answers.groups().iter().map(Vec::len).sum();
         row.identical += linked;
         row.same_error += answers.fates.len() - answers.unequal.len() - linked;
-        // Cells that differ alike stand in one line.
+        // Cells with the same difference have one line.
         let mut alike: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for UnequalCell { kind, nvlink, culd } in unequal {
             if let Some(entry) = plan.known.find(batch, *kind, nvlink, culd) {

@@ -1,7 +1,7 @@
 //! `xtask probe --verify`: the tables of `crates/reloc` against nvlink.
 //!
-//! In: nothing. Out: a table of what was seen, every bit that is not where the table says.
-//! Guaranteed: exit code 1 when there is one.
+//! In: nothing. Out: a table of observations, and every bit that is not where the table says.
+//! Guaranteed: exit code 1 if there is one.
 
 use super::linkers::ProbeLinkers;
 use anyhow::Result;

@@ -1,8 +1,7 @@
-//! Command lines by which other programs than nvcc start nvlink (docs/USING.md), in a toolkit's
-//! place.
+//! Runs the command lines by which other programs than nvcc start nvlink (docs/USING.md).
 //!
 //! In: cubins and objects of `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: the
-//! lines are those that the sources of these programs show; the programs themselves take no part.
+//! lines come from the sources of these programs; the programs themselves do not run.
 
 use super::{BuildBench, BuildToolkit, finish, nvcc, same_words, succeed};
 use anyhow::{Context, Result, ensure};
@@ -12,7 +11,7 @@ use std::path::Path;
 
 pub(super) const NAME: &str = "callers";
 
-/// Who, and the words: `OUT` is the output, `LIB` the folder with libcudadevrt.
+/// The caller and its words: `OUT` is the output, `LIB` the folder with libcudadevrt.
 const LINES: &[(&str, &[&str])] = &[
     (
         "xla",
@@ -52,7 +51,7 @@ const LINES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Links as every caller does and reports.
+/// Links as each caller does and reports the results.
 pub(super) fn run(bench: &BuildBench) {
     let dir = bench.work.join(NAME);
     if let Err(error) = compile(&bench.reference, &dir) {
@@ -95,7 +94,7 @@ fn line(bench: &BuildBench, dir: &Path, caller: &str, words: &[&str]) -> Result<
     Ok(())
 }
 
-/// XLA reads a version out of `--version` and refuses tools before 11.8.
+/// XLA reads the version in the output of `--version` and refuses tools before 11.8.
 fn version(bench: &BuildBench, dir: &Path) -> Result<()> {
     let run = succeed(bench.candidate.command("nvlink", dir).arg("--version"))?;
     let text = String::from_utf8_lossy(&run.stdout).into_owned();

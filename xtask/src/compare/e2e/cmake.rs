@@ -1,7 +1,7 @@
-//! A CMake project with every kind of target that has device code linked.
+//! Builds a CMake project with every kind of target with a device link.
 //!
 //! In: `testdata/e2e/cmake`; cmake and ninja from PyPI. Out: comparisons in the report. Guaranteed:
-//! the builds differ in the path of nvcc and nothing else.
+//! the builds differ only in the path of nvcc.
 
 use super::nvcc::same_programs;
 use super::{BuildBench, BuildToolkit, succeed};
@@ -16,9 +16,8 @@ pub(super) const NAME: &str = "cmake";
 
 const WHEELS: &[&str] = &["cmake==4.4.4", "ninja==1.13.2"];
 
-/// Targets whose device code CMake has linked: a program, a shared library, a static library that
-/// asks for it, and a program whose device code comes linked in that library, so that there is none
-/// left.
+/// Targets with a device link: a program, a shared library, a static library that asks for one, and
+/// a program whose device code is linked in that library already.
 const LINKED: &[&str] = &["app", "engine", "solver", "plain"];
 const PROGRAMS: &[&str] = &["app", "plain"];
 const ARCHS: &[&str] = &["80-real", "90-real"];
@@ -52,8 +51,8 @@ fn compare(bench: &BuildBench) -> Result<()> {
     Ok(())
 }
 
-/// CMake names the libraries of the host link too; the device linker gets them and must not mind
-/// those it cannot find.
+/// CMake also passes the libraries of the host link to the device linker, which must ignore those
+/// it cannot find.
 fn host_libraries(expected: &[String], actual: &[String]) -> Result<()> {
     let links = LINKED.len() * ARCHS.len();
     ensure!((expected.len(), actual.len()) == (links, links), "not {links} links");

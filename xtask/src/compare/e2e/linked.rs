@@ -1,9 +1,9 @@
-//! Libraries that carry their own device link: a host object in them says which modules are in its
+//! Links with libraries that have a device link: a host object in them lists the modules in its
 //! image.
 //!
 //! In: `testdata/e2e/linked`. Out: comparisons in the report. Guaranteed: each toolkit makes the
-//! device link of the library, too, so that all images of a program are of one linker; modules have
-//! the same objects in both.
+//! device link of the library, too, so all images of a program are of one linker. The objects of
+//! the modules are the same in both.
 
 use super::nvcc::same_programs;
 use super::{BuildBench, BuildToolkit, finish, same_words, succeed};
@@ -22,7 +22,7 @@ const PROGRAM: [&str; 2] = ["app", "app2"];
 const ARCHS: &[(&str, &[u32], &[u32])] =
     &[("other", &[90], &[75]), ("same", &[90], &[90]), ("several", &[80, 90], &[75, 90, 100])];
 
-/// The library in the link of the program: `SIDE` is who made its device link.
+/// The library in the link of the program; `SIDE` is the linker of its device link.
 const LINKS: &[(&str, &[&str])] = &[
     ("archive", &["libdev-SIDE.a"]),
     ("-l", &["-L.", "-ldev-SIDE"]),
@@ -45,7 +45,8 @@ pub(super) fn run(bench: &BuildBench) {
         }
     }
     bench.check(&format!("{NAME} runtime of the first"), runtime(bench, [80, 90], true));
-    // What nvlink does here depends on what its memory held (docs/DIFFERENCES.md, register-file).
+    // nvlink's result here depends on old contents of its memory (docs/DIFFERENCES.md,
+    // register-file).
     bench.check(&format!("{NAME} runtime of the second"), runtime(bench, [90, 80], false));
 }
 
@@ -57,13 +58,13 @@ fn targets(archs: &[u32]) -> Vec<String> {
     archs.iter().map(|sm| format!("-gencode=arch=compute_{sm},code=sm_{sm}")).collect()
 }
 
-/// Names of one length: the linkers' notes hold them.
+/// The names have one length, because they are in the linkers' notes.
 fn sides(bench: &BuildBench) -> [(&BuildToolkit, &'static str); 2] {
     [(&bench.reference, "nvlink"), (&bench.candidate, "culd--")]
 }
 
-/// Objects, and of each toolkit the device link of the library, alone and in an archive of all; the
-/// same image.
+/// Compiles the objects, and makes the device link of the library with each toolkit, alone and in
+/// an archive of all. The images must be the same.
 fn compile(bench: &BuildBench, dir: &Path, library: &[u32], program: &[u32]) -> Result<()> {
     fs::create_dir_all(dir)?;
     for (stems, archs) in [(LIBRARY, library), (PROGRAM, program)] {
@@ -87,7 +88,7 @@ fn compile(bench: &BuildBench, dir: &Path, library: &[u32], program: &[u32]) -> 
     bench.same_files(&dir.join("glue-nvlink.o"), &dir.join("glue-culd--.o"), library.len())
 }
 
-/// A program with the library: the bytes, the images in it, and what it says.
+/// Compares programs with the library: their bytes, their images, and their output.
 fn link(
     bench: &BuildBench,
     dir: &Path,
@@ -110,7 +111,7 @@ fn link(
     same_programs(&theirs, &ours)
 }
 
-/// libcudadevrt is needed for one of two architectures, and its module is in the program.
+/// Tests a program that needs libcudadevrt for one of two architectures, and has its module.
 fn runtime(bench: &BuildBench, archs: [u32; 2], compares: bool) -> Result<()> {
     let dir = bench.work.join(NAME);
     fs::create_dir_all(&dir)?;

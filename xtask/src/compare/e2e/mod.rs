@@ -1,10 +1,10 @@
 //! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and
 //! once with culd.
 //!
-//! In: the toolkit as it is, and a shadow of it that `culd install-shadow` makes. Out: a line for
-//! each comparison. Guaranteed: both builds are the same commands but for the path of the toolkit;
-//! exit code 1 when they differ in any byte but the linkers' own notes, in what the programs say,
-//! or when culd was not the linker.
+//! In: the toolkit, and a shadow of it that `culd install-shadow` makes. Out: a line for each
+//! comparison. Guaranteed: the commands of both builds differ only in the path of the toolkit. The
+//! exit code is 1 if the files differ outside the linkers' own notes, if the output of the programs
+//! differs, or if culd was not the linker.
 
 mod callers;
 mod cmake;
@@ -46,7 +46,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 struct BuildToolkit {
     dir: PathBuf,
-    /// How the linker calls itself in the note of its outputs.
+    /// The name of the linker in the note of its outputs.
     linker: &'static str,
 }
 
@@ -56,7 +56,8 @@ struct BuildBench {
     candidate: BuildToolkit,
     /// The linker under test, unless it is the oracle, and the oracle's toolkit.
     culd: Option<(PathBuf, PathBuf)>,
-    /// The example of that name, beside the linker under test; none where that is the oracle.
+    /// The example of that name, in the folder of the linker under test; `None` if that is the
+    /// oracle.
     pack: Option<PathBuf>,
     /// Everything is built below this folder.
     work: PathBuf,
@@ -68,7 +69,7 @@ impl BuildToolkit {
     fn command(&self, tool: &str, dir: &Path) -> Command {
         let mut command = Command::new(self.dir.join("bin").join(tool));
         command.current_dir(dir).env_remove("LD_LIBRARY_PATH");
-        // culd in nvlink's place only: whole files are compared, and culd's host object has other
+        // culd only replaces nvlink: whole files are compared, and culd's own host object has other
         // code than the host compiler's. Suite device-link compares that.
         command.env("CULD_NVCC", "off");
         command
@@ -82,8 +83,8 @@ impl BuildBench {
         lock(&self.report).add(name, problem.as_deref());
     }
 
-    /// The same file of both builds: alike but for the linkers' notes, `cubins` of them, and each
-    /// from its linker.
+    /// Compares the same file of both builds: it must be equal except for the notes of its linkers,
+    /// have `cubins` cubins, and each from its linker.
     fn same_files(&self, expected: &Path, actual: &Path, cubins: usize) -> Result<()> {
         let read = |path: &Path| fs::read(path).with_context(|| path.display().to_string());
         let (theirs, ours) = (read(expected)?, read(actual)?);
@@ -98,7 +99,7 @@ impl BuildBench {
     }
 }
 
-/// Both runs ended alike and said the same, notes of culd apart.
+/// Checks that both runs have the same status and output, except for culd's notes.
 fn same_words(expected: &Run, actual: &Run) -> Result<()> {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
     let (status, other) = (expected.status, actual.status);
@@ -143,7 +144,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     } else {
         let candidate = shadow(&tools, &work, "culd")?;
         let reference = shadow(&tools, &work, "nvlink")?;
-        // The programs of the toolkit that culd stands for.
+        // The programs of the toolkit that culd replaces.
         for tool in ["nvlink", "nvcc", "fatbinary"] {
             let program = reference.dir.join("bin").join(tool);
             fs::remove_file(&program)?;
@@ -157,8 +158,8 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(checks.end())
 }
 
-/// A shadow toolkit with culd in it. The paths of all are of one length, because the linkers' notes
-/// hold the options, and among them the toolkit's folder of libraries.
+/// A shadow toolkit with culd in it. The paths of all have one length: the linkers' notes have the
+/// options, and with them the toolkit's library folder.
 fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<BuildToolkit> {
     let dir = work.join(format!("cuda-{linker:->6}"));
     let mut command = Command::new(&tools.candidate);
@@ -166,7 +167,7 @@ fn shadow(tools: &Tools, work: &Path, linker: &'static str) -> Result<BuildToolk
     Ok(BuildToolkit { dir, linker })
 }
 
-/// Builds what is wanted, CMake beside nvcc.
+/// Runs the wanted builds, CMake in parallel with nvcc.
 fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
     let is_wanted =
         |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.starts_with(word));

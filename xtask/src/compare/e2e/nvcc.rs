@@ -1,8 +1,8 @@
-//! Programs of several files built by nvcc: with and without a static library, for one architecture
-//! and for two, with debug information, from PTX; and links that must fail.
+//! Builds programs of several files with nvcc: with and without a static library, for one
+//! architecture and for two, with debug information, from PTX; and links that must fail.
 //!
 //! In: `testdata/e2e/nvcc`. Out: comparisons in the report. Guaranteed: objects and the library are
-//! made once, because no device linker has a part in that, and used by both links.
+//! made once, without a device linker, and used by both links.
 
 use super::{BuildBench, BuildToolkit, finish, same_words, succeed};
 use crate::workspace;
@@ -20,7 +20,7 @@ pub(super) struct BuildVariant {
     link: &'static [&'static str],
     /// Architectures of the link.
     archs: usize,
-    /// Links that fail too, and compilation and link in one command.
+    /// With links that fail, and compilation and link in one command.
     full: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) const VARIANTS: &[BuildVariant] = &[
     BuildVariant { name: "nvcc/two-archs", compile: SM_80_AND_90, link: SM_80_AND_90, archs: 2, full: true },
     BuildVariant { name: "nvcc/one-of-two-archs", compile: SM_80_AND_90, link: &["-arch=sm_80"], archs: 1, full: false },
     BuildVariant { name: "nvcc/lines", compile: &["-arch=sm_90", "-lineinfo"], link: &["-arch=sm_90", "-lineinfo"], archs: 1, full: false },
-    // Without --no-compress the linked images of debug builds are compressed; others never are.
+    // Without --no-compress, the linked images of debug builds are compressed; others never are.
     BuildVariant { name: "nvcc/debug", compile: &["-arch=sm_80", "-G"], link: &["-arch=sm_80", "-G", "--no-compress"], archs: 1, full: false },
     BuildVariant { name: "nvcc/ptx", compile: &["-gencode=arch=compute_80,code=compute_80"], link: &["-arch=sm_90"], archs: 1, full: false },
 ];
@@ -52,8 +52,8 @@ const LINKS: &[(&str, &[&str])] = &[
     ("verbose", &["-Xnvlink", "-v", "main.o", "rules.o", "-L.", "-lshapes"]),
 ];
 
-/// For programs that are compared byte by byte: without the names of temporary files, and without a
-/// hash of all bytes.
+/// Options for programs that are compared byte by byte: no names of temporary files, and no hash of
+/// all bytes.
 const BARE: &[&str] = &["-Xlinker", "--strip-all,--build-id=none"];
 
 /// Device links that fail.
@@ -103,7 +103,7 @@ fn compile(toolkit: &BuildToolkit, variant: &BuildVariant, dir: &Path) -> Result
     Ok(())
 }
 
-/// Runs the same link with both toolkits, each with outputs in a folder of its own.
+/// Runs the same link with both toolkits, with outputs in separate folders.
 fn both(
     bench: &BuildBench,
     variant: &BuildVariant,
@@ -126,8 +126,8 @@ fn both(
     Ok([one(&bench.reference, "nvlink")?, one(&bench.candidate, "culd")?])
 }
 
-/// A device link: the object for the host linker, the file with the names to register, and each
-/// cubin.
+/// Compares a device link: the object for the host linker, the file with the names to register, and
+/// each cubin.
 fn device_link(
     bench: &BuildBench,
     variant: &BuildVariant,
@@ -153,7 +153,7 @@ fn device_link(
     Ok(())
 }
 
-/// A link that fails: the same status and lines, and no output.
+/// Compares a link that fails: the same status and lines, and no output.
 fn failure(
     bench: &BuildBench,
     variant: &BuildVariant,
@@ -169,7 +169,7 @@ fn failure(
     Ok(())
 }
 
-/// `-dlink -cubin`: the linked cubin itself. It is made for one architecture only.
+/// Compares `-dlink -cubin`: the linked cubin itself, for one architecture only.
 fn cubin(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = ["-dlink", "-cubin", "main.o", "rules.o", "-L.", "-lshapes"];
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "cubin", &line)?;
@@ -180,7 +180,7 @@ fn cubin(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     bench.same_files(&theirs.join("out"), &ours.join("out"), 1)
 }
 
-/// Device link and host link; the program starts and says the same.
+/// Compares device link and host link; the program runs and has the same output.
 fn program(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> {
     let line = [BARE, &["main.o", "rules.o", "-L.", "-lshapes"]].concat();
     let [(theirs, expected), (ours, actual)] = both(bench, variant, dir, "program", &line)?;
@@ -203,7 +203,8 @@ fn in_one(bench: &BuildBench, variant: &BuildVariant, dir: &Path) -> Result<()> 
     same_programs(&theirs.join("out"), &ours.join("out"))
 }
 
-/// Both programs end alike and say the same: what they computed, or without a GPU why they did not.
+/// Checks that both programs have the same status and output: their results, or without a GPU the
+/// reason why there are none.
 pub(super) fn same_programs(expected: &Path, actual: &Path) -> Result<()> {
     let start = |path: &Path| {
         let run = finish(&mut std::process::Command::new(path));

@@ -1,8 +1,8 @@
-//! The example `pack`: host objects linked for two architectures at once, into one fat binary that
-//! cuobjdump reads.
+//! Tests the example `pack`, which links host objects for two architectures into one fat binary
+//! that cuobjdump reads.
 //!
 //! In: objects of `testdata/e2e/nvcc` with code for both. Out: comparisons in the report.
-//! Guaranteed: what cuobjdump takes out of the fat binary is what nvlink makes of the same objects.
+//! Guaranteed: the images that cuobjdump extracts are nvlink's output for the same objects.
 
 use super::{BuildBench, nvcc, succeed};
 use anyhow::{Context, Result, ensure};
@@ -28,7 +28,7 @@ fn objects() -> impl Iterator<Item = String> {
     STEMS.iter().map(|stem| format!("{stem}.o"))
 }
 
-/// Makes the fat binary; cuobjdump lists one image for each architecture.
+/// Makes the fat binary and checks that cuobjdump lists one image for each architecture.
 fn packed(bench: &BuildBench, pack: &Path, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir)?;
     for (stem, object) in STEMS.iter().zip(objects()) {
@@ -52,7 +52,7 @@ fn packed(bench: &BuildBench, pack: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The image for one architecture is nvlink's.
+/// Checks that the image for one architecture is nvlink's.
 fn image(bench: &BuildBench, dir: &Path, arch: &str) -> Result<()> {
     let mut cuobjdump = bench.reference.command("cuobjdump", dir);
     succeed(cuobjdump.args(["--extract-elf", arch, "program.fatbin"]))?;

@@ -1,8 +1,8 @@
-//! A shadow toolkit whose culd is gone, and one whose toolkit has become another: nvcc must not
-//! take another nvlink.
+//! Tests shadow toolkits whose culd is gone, and whose toolkit has changed: nvcc must not use
+//! another nvlink.
 //!
 //! In: objects that nvcc makes of `testdata/e2e/linked`. Out: checks in the report. Guaranteed:
-//! NVIDIA's nvlink is in PATH, where nvcc finds it when it cannot run the one beside itself.
+//! NVIDIA's nvlink is in PATH, where nvcc looks if it cannot run the one in its folder.
 
 use super::{BuildBench, BuildToolkit, finish, succeed};
 use crate::workspace;
@@ -16,7 +16,7 @@ use std::process::Command;
 
 pub(super) const NAME: &str = "shadow";
 
-/// Tries and reports; `culd` is the program, `toolkit` what the shadows are made of.
+/// Runs the tests and reports; `culd` is the program, `toolkit` the toolkit of the shadows.
 pub(super) fn run(bench: &BuildBench, culd: &Path, toolkit: &Path) {
     let dir = bench.work.join(NAME);
     match ShadowBuild::new(bench, dir, culd, toolkit) {

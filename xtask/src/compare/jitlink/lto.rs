@@ -1,4 +1,4 @@
-//! Links of LTO-IR by both libraries, alone and with other code.
+//! Links LTO-IR with both libraries, alone and with other code.
 //!
 //! In: sources of suite `lto`, rows with the options and inputs of a link. Out: a line for each
 //! that differs. Guaranteed: results, logs, PTX and images count; a row that names an entry of
@@ -16,8 +16,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options and inputs; behind a `#` the entry that says why a link differs and where: `old` is 13.0
-/// to 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
+/// Options and inputs. Behind a `#`: the entry that explains a difference, and where it occurs:
+/// `old` is 13.0 to 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
 const ROWS: &str = "\
 a.ltoir b.ltoir c.ltoir
 c.ltoir b.ltoir a.ltoir
@@ -85,16 +85,16 @@ parts.ltoir more.ltoir needs.cubin # closed
 parts.ltoir more.ltoir needs.ptx -maxrregcount=24 # closed
 ";
 
-/// PTX is compiled with `-Ofc` also where nothing is LTO-IR.
+/// PTX is compiled with `-Ofc` even if nothing is LTO-IR.
 const PLAIN: &[&str] = &["x.ptx c.ptx -Ofc=max", "fast.ptx slow.ptx -Ofc=min", "fast.ptx slow.ptx"];
 
 /// The numbers of the kinds of inputs.
 const KINDS: &[(&str, u32)] = &[("cubin", 1), ("ptx", 2), ("ltoir", 3), ("fatbin", 4), ("o", 5)];
 
-/// An architecture whose LTO-IR is newer than that of every target here.
+/// An architecture whose LTO-IR is newer than every target here.
 const NEWER: &str = "sm_121";
 
-/// Inputs that NVRTC makes, and sources that it takes.
+/// Inputs that NVRTC makes, and their sources.
 const NVRTC: [&str; 3] = ["ltoir", "ptx", "cubin"];
 const NVRTC_SOURCES: [&str; 10] =
     ["a", "b", "c", "x", "fast", "slow", "parts", "more", "needs", "lost"];
@@ -102,7 +102,7 @@ const NVRTC_SOURCES: [&str; 10] =
 /// Who makes the inputs.
 enum InputMaker {
     Nvcc,
-    /// The library, in an environment of its own.
+    /// The library, in its own environment.
     Nvrtc(PathBuf),
 }
 
@@ -130,7 +130,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The links of one release for one target, of inputs of one maker.
+/// Compares the links of one release for one target, with inputs of one maker.
 fn links(
     bench: &JitLinkBench,
     oracle: &Oracle,
@@ -190,7 +190,7 @@ impl LtoRow {
     }
 }
 
-/// The rows, with what is listed for this release and target.
+/// The rows, with the entries for this release and target.
 fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
     let (old, new) = (release < "13.3", release >= "13.2");
     let later = arch.parse::<u32>().is_ok_and(|number| number >= 100);
@@ -254,7 +254,7 @@ fn list(
     Ok(list)
 }
 
-/// Has NVRTC make the file called `name` in `dir`.
+/// Makes the file called `name` in `dir` with NVRTC.
 fn compile(bench: &JitLinkBench, library: &Path, arch: &str, dir: &Path, name: &str) -> Result<()> {
     if dir.join(name).exists() {
         return Ok(());
@@ -294,7 +294,7 @@ fn transcript(
     Ok(groups(&String::from_utf8_lossy(&run.stdout)))
 }
 
-/// What is not the same in a link.
+/// The difference of a link.
 fn difference(
     dir: &Path,
     arch: &str,
@@ -314,7 +314,7 @@ fn difference(
         let [expected, actual] = [fs::read(&files[0])?, fs::read(&files[1])?];
         let same = match kind {
             "cubin" => match compare_images(dir, arch, number, &expected, &actual) {
-                // Those of PTX that was compiled on the way may be of another length.
+                // The tool notes of PTX that was compiled on the way may have another length.
                 Err(what) if what.ends_with("sections that differ: .note.nv.tkinfo") => Ok(()),
                 same => same,
             },

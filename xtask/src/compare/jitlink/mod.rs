@@ -1,9 +1,8 @@
-//! Suite `jitlink`: the same calls of libnvJitLink, against NVIDIA's library and ours, from C and
-//! from Python.
+//! Suite `jitlink`: makes the same calls of NVIDIA's libnvJitLink and ours, from C and from Python.
 //!
 //! In: `testdata/jitlink`. Out: a line for each architecture and group of calls. Guaranteed:
-//! results, logs and images count, but for times, tool notes, and the groups that
-//! `differences.toml` lists, which have to differ; exit code 1 otherwise.
+//! results, logs and images must be the same, except times and tool notes. The groups that
+//! `differences.toml` lists must differ. Otherwise the exit code is 1.
 
 mod inputs;
 mod lto;
@@ -38,7 +37,7 @@ pub(super) const SUITE: Suite = Suite {
     run,
 };
 
-/// Nothing takes anywhere near this long, even on a busy machine.
+/// Much longer than any call takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// `differences.toml`.
@@ -48,27 +47,27 @@ struct DifferencesFile {
     option: Vec<OptionOfLater>,
 }
 
-/// An option that later releases take, and ours too.
+/// An option of later releases that our library accepts too.
 #[derive(Debug, Deserialize)]
 struct OptionOfLater {
-    /// Its name; what follows does not count.
+    /// The start of its text.
     name: String,
-    /// The entry of docs/JITLINK.md that says so.
+    /// The entry of docs/JITLINK.md about it.
     key: String,
 }
 
-/// A group of calls that comes out differently on purpose.
+/// A group of calls with a deliberate difference.
 #[derive(Debug, Deserialize)]
 struct ListedCalls {
     /// Its name in `calls.txt`.
     group: String,
-    /// The entry of docs/JITLINK.md that says why.
+    /// The entry of docs/JITLINK.md that explains it.
     key: String,
     /// What ours says instead.
     ours: String,
 }
 
-/// How a transcript was made: by which library, called from what.
+/// The library of a transcript, and its caller.
 #[derive(Clone, Copy)]
 enum Caller {
     C,
@@ -175,7 +174,7 @@ impl JitLinkBench {
         Ok(())
     }
 
-    /// What is not the same when each of many words is an option.
+    /// The differences when each of many words is an option.
     fn options(&self, arch: &str, later: &[OptionOfLater]) -> Result<Option<String>> {
         let said = |library: &Path| -> Result<String> {
             let mut python = Command::new("python3");
@@ -200,7 +199,7 @@ impl JitLinkBench {
         Ok(first_difference(&rest(&theirs), &rest(&ours)))
     }
 
-    /// What each group of calls comes to: nothing, or what is not as it should be.
+    /// The result of each group of calls: `None`, or the fault.
     fn compare(
         &self,
         dir: &Path,
@@ -227,7 +226,7 @@ impl JitLinkBench {
             let from_python = |transcript: &CallTranscript, c: &str| {
                 transcript.get(group).is_some_and(|python| python == c)
             };
-            // What is different on purpose may be bytes of freed memory in NVIDIA's library.
+            // A deliberate difference may be freed memory in NVIDIA's library.
             let listed = differences.iter().any(|entry| entry.group == *group);
             if !from_python(&ours_python, actual)
                 || !(listed || from_python(&theirs_python, expected))
@@ -244,8 +243,7 @@ impl JitLinkBench {
         Ok(results)
     }
 
-    /// What is not the same when cuda.bindings makes the calls, our library loaded in the place of
-    /// NVIDIA's.
+    /// The difference when cuda.bindings makes the calls, with our library in place of NVIDIA's.
     fn bindings(&self, dir: &Path, arch: &str) -> Result<Option<String>> {
         let theirs = self.with_bindings(dir, arch, &self.original, "theirs-bindings")?;
         let ours = self.with_bindings(dir, arch, &self.under_test, "ours-bindings")?;
@@ -338,7 +336,7 @@ fn timeless(line: &str) -> String {
         }
         // Images are compared by themselves.
         None if line.starts_with("cubin: 0, ") => "cubin: 0".to_owned(),
-        // The number is that of the last thing that went wrong in the process, in whatever link.
+        // The number is that of the last error in the process, in any link.
         None if line.starts_with("ERROR ") && line.ends_with(": finish") => {
             "ERROR: finish".to_owned()
         }
@@ -360,8 +358,8 @@ fn first_difference(expected: &str, actual: &str) -> Option<String> {
     }
 }
 
-/// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), all tool notes
-/// aside: those of PTX that was compiled on the way name another compiler.
+/// Compares two images as those of the commands are compared (docs/DIFFERENCES.md), without all
+/// tool notes: those of PTX that was compiled on the way name another compiler.
 fn compare_images(
     dir: &Path,
     arch: &str,

@@ -1,8 +1,8 @@
-//! The library in the places that docs/JITLINK.md names: a plain Python environment, and nothing of
-//! CUDA anywhere else.
+//! Tests the library in the places that docs/JITLINK.md names: in a plain Python environment,
+//! without CUDA elsewhere.
 //!
-//! In: the library, the inputs of one architecture. Out: what is wrong. Guaranteed: PTX and LTO-IR
-//! are linked by ours in every place, and what is replaced is put back.
+//! In: the library, the inputs of one architecture. Out: the faults. Guaranteed: our library links
+//! PTX and LTO-IR in every place, and replaced files are put back.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::process;
@@ -14,7 +14,7 @@ use std::process::Command;
 use super::LIMIT;
 use crate::workspace;
 
-/// What a user installs: cuda.bindings, NVIDIA's library and a ptxas.
+/// The wheels that a user installs: cuda.bindings, NVIDIA's library and ptxas.
 const WHEELS: &[&str] =
     &["cuda-bindings==13.0.3", "nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"];
 const NAME: &str = "libnvJitLink.so.13";

@@ -1,7 +1,6 @@
-//! The links that are compared, by what they are about.
+//! The compared links, by subject.
 //!
-//! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named by what is
-//! left to be equal.
+//! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
 use ListedDifference::{
@@ -14,7 +13,7 @@ pub(super) struct LtoFamily {
     pub(super) links: &'static [LinkRow],
 }
 
-/// Words of a link and what may differ; `\t` separates words that have blanks.
+/// Words of a link, and what may differ. `\t` separates words that have blanks.
 pub(super) type LinkRow = (&'static str, &'static [ListedDifference]);
 
 /// All of them.

@@ -1,4 +1,4 @@
-//! Generated programs of CUDA C++: all of it LTO-IR, and with one file of it compiled without.
+//! Links generated programs of CUDA C++: all files as LTO-IR, and all but one.
 
 use super::listed::ListedDifference;
 use super::{LtoBench, sources};
@@ -8,7 +8,7 @@ use culd_testkit::random::generate::{GeneratorChoices, family, generate, ptx};
 use std::fs;
 use std::ops::Range;
 
-/// What may differ where a file is no LTO-IR.
+/// What may differ if a file is no LTO-IR.
 const MIXED: &[ListedDifference] =
     &[ListedDifference::Order, ListedDifference::Variables, ListedDifference::Shared];
 

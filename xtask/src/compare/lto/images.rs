@@ -1,10 +1,10 @@
-//! Which LTO-IR of a fat binary is linked: every image beside every other, for every target.
+//! Tests which LTO-IR of a fat binary is linked: every image with every other, for every target.
 
 use super::{LtoBench, sources};
 use anyhow::Result;
 use std::fs;
 
-/// Sets of images: what nvcc is asked for.
+/// Sets of images, as options of nvcc.
 const SETS: &[&[&str]] = &[
     &["lto_80"],
     &["lto_86"],

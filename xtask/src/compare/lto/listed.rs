@@ -1,9 +1,8 @@
-//! Differences that docs/DIFFERENCES.md (lto) lists, and what is equal in a link that has one.
+//! Differences that docs/DIFFERENCES.md (lto) lists, and the parts that must be equal.
 //!
-//! In: a link that differs, and the entries that its row names. Out: those that account for all of
-//! the difference. Guaranteed: an entry counts only for the releases and targets that it is about,
-//! and only where the rest is equal: the program, whatever the order of its parts, or the image of
-//! another link by nvlink.
+//! In: a link that differs, and the entries of its row. Out: the entries that explain the whole
+//! difference. Guaranteed: an entry counts only for its releases and targets, and only if the rest
+//! is equal: the program in any order of its parts, or the image of another link by nvlink.
 
 use super::{LtoBench, LtoLink, both_messages, sources, steps};
 use anyhow::{Context, Result, ensure};
@@ -18,17 +17,17 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions stand in another order, because the LTO-IR is one piece: 13.2 and later.
+    /// Functions have another order, because the LTO-IR is one piece: 13.2 and later.
     Order,
-    /// Variables stand in another order: 13.0 and 13.1, sm_100 and later.
+    /// Variables have another order: 13.0 and 13.1, sm_100 and later.
     Variables,
     /// Shared variables are aligned to 16 bytes.
     Shared,
-    /// More is kept, because the name of something used occurs in that of something else.
+    /// More is kept, because the name of a used symbol occurs in that of another.
     Within,
     /// Weak variables of a piece without siblings are local.
     Names,
-    /// libcudadevrt is left out where only dead code needs it.
+    /// libcudadevrt is left out if only dead code needs it.
     Library,
     /// nvlink loses LTO-IR that is in no host object: 13.4 and earlier.
     Lost,
@@ -64,7 +63,7 @@ impl ListedDifference {
         }
     }
 
-    /// True for an entry about how the program is laid out.
+    /// True for an entry about the layout of the program.
     fn is_about_layout(self) -> bool {
         matches!(self, Order | Variables | Shared | Names)
     }
@@ -82,7 +81,7 @@ pub(super) struct DifferingLink<'d> {
 }
 
 impl DifferingLink<'_> {
-    /// The entries of `listed` that account for the difference, as the table names them.
+    /// The entries of `listed` that explain the difference, by their names in the table.
     pub(super) fn accounted(&self, listed: &[ListedDifference]) -> Result<Option<String>> {
         // Files of PTX are in many rows.
         let listed = listed.iter().copied().chain([PtxFiles]);
@@ -105,7 +104,7 @@ impl DifferingLink<'_> {
         Ok(Some(names.join("+")))
     }
 
-    /// Whether the entry is about this release and target, and such a link.
+    /// True if the entry is about this release, target and link.
     fn may(&self, listed: ListedDifference) -> bool {
         let minor: u32 =
             self.bench.release().rsplit('.').next().unwrap_or("0").parse().unwrap_or(0);
@@ -159,8 +158,8 @@ impl DifferingLink<'_> {
         self.words.iter().map(renamed).collect()
     }
 
-    /// Whether nvlink makes of the link with `words` what culd has made. What is listed about the
-    /// layout in `all` may differ.
+    /// True if nvlink's output of the link with `words` is culd's. Differences of the layout in
+    /// `all` may occur.
     fn is_link_of(&self, words: &[String], all: &[ListedDifference]) -> Result<bool> {
         for word in words {
             sources::make(&self.bench.tools.oracle, &self.bench.arch, &self.bench.folder, word)?;
@@ -176,8 +175,8 @@ impl DifferingLink<'_> {
             || (!layout.is_empty() && self.is_same_program(&done, words, &layout)?))
     }
 
-    /// Whether `theirs` has the messages and the register file of culd. Names of files that were
-    /// made for the comparison are those of the row.
+    /// True if `theirs` has the messages and the register file of culd. Names of files that were
+    /// made for the comparison count as those of the row.
     fn says_the_same(&self, theirs: &LtoLink) -> bool {
         let name = |line: String| -> String {
             let mut line = line;
@@ -199,7 +198,7 @@ impl DifferingLink<'_> {
         self.bench.compare_outputs(&words, theirs, self.ours).is_none()
     }
 
-    /// Whether all lines that only nvlink has are infos.
+    /// True if all lines that only nvlink has are infos.
     fn lacks_only_infos(&self) -> bool {
         let [expected, actual] = both_messages(&self.theirs.run, &self.ours.run, "culd");
         let mut expected = expected.into_iter();
@@ -215,7 +214,8 @@ impl DifferingLink<'_> {
         expected.all(|line| line.starts_with("info "))
     }
 
-    /// Whether what only culd keeps has a name in which that of something kept by both occurs.
+    /// True if each symbol that only culd keeps has a name that contains the name of a symbol that
+    /// both keep.
     fn has_more_by_name(&self) -> bool {
         let names = |done: &LtoLink| -> BTreeSet<String> {
             let found = done.output.as_deref().and_then(functions).unwrap_or_default();
@@ -227,8 +227,8 @@ impl DifferingLink<'_> {
         expected.is_subset(&actual) && more.clone().count() > 0 && more.clone().all(by_name)
     }
 
-    /// Whether nvlink has the functions of libcudadevrt besides, and the code of all others is as
-    /// long and takes as many registers.
+    /// True if nvlink also has the functions of libcudadevrt, and all other code has the same
+    /// length and registers.
     fn lacks_only_library(&self) -> Result<bool> {
         let words: Vec<String> =
             self.fixed.iter().cloned().chain(["-lcudadevrt".to_owned()]).collect();
@@ -243,8 +243,8 @@ impl DifferingLink<'_> {
         Ok(expected.len() < before && expected == actual)
     }
 
-    /// Whether `theirs`, which nvlink made with `words`, is the same program as culd's but for
-    /// what `layout` names.
+    /// True if `theirs`, which nvlink made with `words`, is culd's program except for differences
+    /// in `layout`.
     fn is_same_program(
         &self,
         theirs: &LtoLink,
@@ -290,7 +290,7 @@ impl DifferingLink<'_> {
             .is_none())
     }
 
-    /// What `linker` makes of the LTO-IR in `words`.
+    /// The PTX that `linker` makes of the LTO-IR in `words`.
     fn ptx(&self, linker: std::process::Command, words: &[String]) -> Result<Vec<u8>> {
         let mut all = [self.fixed, words].concat();
         all.retain(|word| !word.starts_with("--register") && word != "-v");
@@ -317,7 +317,7 @@ impl DifferingLink<'_> {
         Ok(fs::read(folder.join("listed.cubin"))?)
     }
 
-    /// The objects of inputs that are no LTO-IR.
+    /// The objects of inputs other than LTO-IR.
     fn others(&self, words: &[String]) -> Result<Vec<Vec<u8>>> {
         let mut others: Vec<String> = self.fixed.to_vec();
         others.extend(words.iter().filter(|word| !sources::is_lto(word)).cloned());
@@ -328,7 +328,7 @@ impl DifferingLink<'_> {
         Ok(objects)
     }
 
-    /// `image`, or the program that nvlink makes of it where it is an object.
+    /// `image`, or if it is an object, nvlink's program of it.
     fn linked(&self, image: &[u8]) -> Result<Vec<u8>> {
         if sniff(image) == Format::ExecutableCubin {
             return Ok(image.to_vec());
@@ -343,10 +343,10 @@ impl DifferingLink<'_> {
     }
 }
 
-/// Marks in PTX behind which items are counted.
+/// Marks in PTX that are followed by a count.
 const COUNTED: [&str; 3] = ["$L__BB", "callseq ", "prototype_"];
 
-/// The items of a PTX text, sorted, without the numbers that they have for their order.
+/// The items of a PTX text, sorted, without the numbers of their order.
 fn items(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut items: Vec<String> = Vec::new();

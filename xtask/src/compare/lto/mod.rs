@@ -1,8 +1,9 @@
-//! Suite `lto`: `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and beside other code.
+//! Suite `lto`: compares `nvlink -dlto` and `culd -dlto` with LTO-IR of nvcc, alone and with other
+//! code.
 //!
-//! In: sources, and rows that say which of their files are linked and how. Out: a table with a row
-//! for each kind of link. Guaranteed: exit code 1 when exit status, messages, image or register
-//! file differ in a way that no row lists.
+//! In: sources, and rows with the files and options of links. Out: a table with a row for each kind
+//! of link. Guaranteed: exit code 1 if exit status, messages, image or register file differ in a
+//! way that no row lists.
 
 mod families;
 mod generated;
@@ -48,7 +49,7 @@ culd-lto has to lie beside the linker under test.
 /// A link takes seconds, much more on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What culd says and nvlink does not (docs/DIFFERENCES.md, lto and ignored-inputs).
+/// Lines that only culd has (docs/DIFFERENCES.md, lto and ignored-inputs).
 const OWN: [&str; 2] =
     ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
 
@@ -61,9 +62,9 @@ struct LtoBench {
     keep: PathBuf,
     /// Registers and bytes are reported.
     code: bool,
-    /// By kind: equal, and by what is listed.
+    /// Counts by kind: equal links, and links by listed difference.
     counts: BTreeMap<String, LtoCounts>,
-    /// What earlier steps of nvlink and culd made, if the link is a later one.
+    /// The outputs of nvlink and culd in earlier steps, if the link is a later step.
     steps: Vec<Vec<u8>>,
     /// Sums over the kernels of equal and listed links: nvlink's, culd's.
     sums: [CodeSize; 2],
@@ -74,7 +75,7 @@ struct LtoBench {
 #[derive(Default)]
 struct LtoCounts {
     equal: usize,
-    /// By the entries that account for it.
+    /// By the entries that explain the difference.
     listed: BTreeMap<String, usize>,
     different: usize,
 }
@@ -154,7 +155,7 @@ impl LtoBench {
         Ok(())
     }
 
-    /// The words that a link with LTO-IR, or without, has in front of its own.
+    /// The words in front of those of a link, with LTO-IR or without.
     fn fixed(&self, lto: bool) -> Result<Vec<String>> {
         let library = self.tools.oracle.toolkit().join("lib");
         let mut fixed = vec![format!("-arch={}", self.arch), format!("-L{}", library.display())];
@@ -171,7 +172,7 @@ impl LtoBench {
         self.compare_with(&fixed, kind, words, listed).map(|_| ())
     }
 
-    /// Links with both and counts what came of it. What they made, if both did.
+    /// Links with both and counts the result. Returns the outputs if both have one.
     fn compare_with(
         &mut self,
         fixed: &[String],
@@ -211,7 +212,7 @@ impl LtoBench {
         culd
     }
 
-    /// A folder as a toolkit has it; that of an installation from wheels may have no library in it.
+    /// The nvvm folder of a toolkit; an installation from wheels may have no library in it.
     fn nvvm(&self) -> Result<PathBuf> {
         let folder = self.tools.oracle.toolkit().join("nvvm");
         if folder.join("lib64/libnvvm.so").exists() {
@@ -280,8 +281,8 @@ impl LtoBench {
             }
             (Some(expected), Some(actual)) => {
                 let what = compare::outputs_in(words, &self.folder, expected, actual).err()?;
-                // docs/DIFFERENCES.md: the record of ptxas names its files then, and for
-                // sm_100f and the like nvlink's names sm_100.
+                // docs/DIFFERENCES.md: then the record of ptxas names its files, and for targets
+                // such as sm_100f nvlink's names sm_100.
                 let note = what.ends_with("sections that differ: .note.nv.tkinfo")
                     || what.starts_with(".note.nv.tkinfo: ");
                 let same_code = functions(expected) == functions(actual);
@@ -293,7 +294,7 @@ impl LtoBench {
         }
     }
 
-    /// Adds the kernels of both images where both have the same.
+    /// Adds the kernels of both images if both have the same.
     fn add_code(&mut self, words: &[String], theirs: &LtoLink, ours: &LtoLink) {
         let of = |done: &LtoLink| done.output.as_deref().and_then(functions);
         let (Some(expected), Some(actual)) = (of(theirs), of(ours)) else { return };
@@ -316,7 +317,7 @@ impl LtoBench {
         }
     }
 
-    /// Writes inputs and outputs of a link for people.
+    /// Writes inputs and outputs of a link, for inspection.
     fn keep<'w>(
         &self,
         words: impl Iterator<Item = &'w str> + Clone,
@@ -341,7 +342,7 @@ impl LtoBench {
         Ok(())
     }
 
-    /// Prints the table; the number of differences.
+    /// Prints the table and returns the number of differences.
     fn end(self) -> usize {
         println!("\n{}, {}", self.release(), self.arch);
         println!("| links | equal | listed | different |\n|---|--:|---|--:|");

@@ -1,4 +1,4 @@
-//! The same programs through `nvcc -dlto`, with a shadow toolkit in which culd is the linker and
+//! Builds the same programs with `nvcc -dlto`, in a shadow toolkit with culd as the linker and in
 //! one with nvlink.
 
 use super::{LtoBench, LtoLink, both_messages, sources};
@@ -37,7 +37,7 @@ const SETS: &[&str] = &[
     "-default-stream per-thread",
 ];
 
-/// What is linked, and what of: objects without LTO-IR end with `s`.
+/// The objects of each link; names of objects without LTO-IR end with `s`.
 const LINKS: &[&str] = &["parts.o more.o", "parts.o more.o needss.o", "child.o x.o", "host.o x.o"];
 
 /// What nvcc makes in the end.
@@ -57,7 +57,7 @@ pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
             for file in link.split(' ') {
                 object(bench, &folder, file, &options)?;
             }
-            // Kinds of output other than an image with the first set only.
+            // Other kinds of output than an image only with the first set.
             let kinds = if options.is_empty() { KINDS } else { &KINDS[..1] };
             for kind in kinds {
                 let files: Vec<&str> = link.split(' ').collect();
@@ -109,7 +109,7 @@ fn difference(
         let text = ours.run.stderr_text();
         return Some(format!("{} instead of {}: {text}", ours.run.status, theirs.run.status));
     }
-    // The shadow's linker is called nvlink, and what it says may begin with either name.
+    // The shadow's linker is called nvlink; its lines may begin with either name.
     let [expected, actual] = both_messages(&theirs.run, &ours.run, "nvlink");
     let actual: Vec<String> =
         actual.iter().map(|line| line.trim_start_matches("culd ").to_owned()).collect();
@@ -161,8 +161,7 @@ fn object(bench: &LtoBench, folder: &Path, file: &str, options: &[&str]) -> Resu
     sources::nvcc(&bench.tools.oracle, folder, &words)
 }
 
-/// A shadow of the toolkit with this linker, or with culd. Its path is as long as that of the
-/// other.
+/// A shadow of the toolkit with this linker, or with culd. The paths of both have the same length.
 fn shadow(bench: &LtoBench, name: &str, linker: Option<&Path>) -> Result<PathBuf> {
     let dir = bench.folder.join(format!("cuda-{name:->6}"));
     let mut command = Command::new(&bench.tools.candidate);

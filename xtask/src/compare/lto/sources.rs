@@ -1,6 +1,6 @@
-//! Sources whose objects are linked, and what is made of them.
+//! Sources of the linked objects, and the files made of them.
 //!
-//! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: a file that is there is not made
+//! In: a file name, `a.o`. Out: that file in a folder. Guaranteed: an existing file is not made
 //! again.
 
 use anyhow::{Context, Result, ensure};
@@ -28,7 +28,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          p[0] = half_of(p[1]) / p[3]; p[4] = sqrtf(p[5]) * p[6] + p[7]; }\n",
     ),
     ("slow", "__device__ float half_of(float x) { return x / 2.f + expf(x) * x; }\n"),
-    // A kernel that starts another, in code that runs and in code that does not.
+    // A kernel that starts another, in live code and in dead code.
     (
         "child",
         "__device__ int seven(int x) { return x * 7; }\n\
@@ -49,7 +49,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ),
     // Not defined anywhere.
     ("lost", "__device__ int nowhere(int); __global__ void kl(int *p) { *p = nowhere(2); }\n"),
-    // Kernels and variables of which host code uses some.
+    // Kernels and variables, some of which host code uses.
     (
         "host",
         "__device__ int used_one = 3; __device__ int second = 4; __constant__ int fixed = 5;\n\
@@ -65,7 +65,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          shared_with_host = 2; launched<<<1, 1>>>(0); made<int><<<1, 1>>>(0);\n\
          hidden<<<1, 1>>>(0); unnamed<<<1, 1>>>(0); }\n",
     ),
-    // Names of used things occur in those of others.
+    // Names of used symbols occur in those of others.
     (
         "within",
         "__device__ int v = 3; __device__ int vv = 4;\n\
@@ -142,8 +142,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
 ];
 
-/// What is made of a source: the ending of the file, and nvcc's words. `SM` is the number of the
-/// target.
+/// The files made of a source: the end of the name, and nvcc's words. `SM` stands for the number of
+/// the target.
 const KINDS: &[(&str, &str)] = &[
     ("s.o", "-dc -arch=sm_SM"),
     // PTX in a container.
@@ -167,14 +167,14 @@ pub(super) fn is_lto(name: &str) -> bool {
     kind(name).is_some_and(|(_, words)| words.contains("lto"))
 }
 
-/// The ending of a file of a source, and nvcc's words.
+/// The end of the name of a file of a source, and nvcc's words.
 fn kind(name: &str) -> Option<&'static (&'static str, &'static str)> {
     KINDS.iter().find(|(ending, _)| {
         name.strip_suffix(ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
     })
 }
 
-/// Makes the file called `name` in `folder` if it is that of a source; other words are left alone.
+/// Makes the file called `name` in `folder` if it is the file of a source.
 pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Result<()> {
     let Some((ending, words)) = kind(name) else { return Ok(()) };
     let file = folder.join(name);

@@ -1,7 +1,7 @@
-//! LTO-IR linked in two steps: an object, and a program of it and of other code.
+//! Links LTO-IR in two steps: an object, and a program of it and other code.
 //!
-//! In: rows of two links. Out: both compared; the second has the object of its own linker, and once
-//! more that of the other.
+//! In: rows of two links. Out: the comparison of both; the second link is made with the object of
+//! its own linker, and with that of the other.
 
 use super::listed::ListedDifference::{self, Order, Variables};
 use super::{LtoBench, sources};

@@ -1,8 +1,8 @@
-//! How long links take that compile, by both linkers in turns.
+//! Measures links with compilation, by both linkers in turns.
 //!
-//! In: rows. Out: a table with medians of the wall time, and of the CPU time of the linker and of
-//! all that it starts, which counts on a machine that others use, too. Only links of which both
-//! make the same are timed.
+//! In: rows. Out: a table with medians of the wall time, and of the CPU time of the linker and its
+//! children, which is the better figure on a shared machine. Only links with equal outputs are
+//! measured.
 
 use super::{LtoBench, sources};
 use crate::bench::measure::{Usage, measure};

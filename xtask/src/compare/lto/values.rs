@@ -1,7 +1,7 @@
-//! Every option that takes a value, with blanks, commas, quotes and nothing in it.
+//! Tests every option that takes a value with blanks, commas, quotes and an empty value.
 //!
-//! In: options with a value each. Out: links with every form of it, of LTO-IR alone, beside PTX,
-//! and without any.
+//! In: options with a value. Out: links with every form of the value: of LTO-IR alone, with PTX,
+//! and without LTO-IR.
 
 use super::listed::ListedDifference;
 use super::{LtoBench, sources};
@@ -40,7 +40,7 @@ const FORMS: &[&str] = &[
 /// What is linked.
 const PROGRAMS: &[&str] = &["a.o b.o c.o", "a.o b.o c.ptx", "as.o bs.o cs.o"];
 
-/// What is in a row's list: without a library of that name nvlink may miss libcudadevrt.
+/// The listed difference of a row: without a library of that name, nvlink may miss libcudadevrt.
 const LISTED: &[ListedDifference] = &[ListedDifference::Demanded];
 
 pub(super) fn run(bench: &mut LtoBench) -> Result<()> {

@@ -188,7 +188,7 @@ fn registers(data: &[u8], others: &OtherFunctions) -> SectionContents {
     lines
 }
 
-/// The places of the ranges of other functions in the contents of `.nv_debug_info_reg_sass`.
+/// The places in `.nv_debug_info_reg_sass` of the ranges of functions for which `is_other` holds.
 fn ranges(data: &[u8], is_other: impl Fn(&[u8]) -> bool) -> Vec<Range<usize>> {
     let (mut at, mut ranges) = (0, Vec::new());
     let string = |at: usize| {
