@@ -1,9 +1,9 @@
-//! Names of any bytes: of files in every place of a command line that takes one, and of what is in
+//! Names of any bytes: of files in every place of a command line, and of symbols and members in
 //! files.
 //!
 //! In: the two objects of the quickstart, and names that are no text, or text that a terminal would
-//! obey. Out: no report. Guaranteed: a link with such names is the one with ordinary names, and no
-//! line of it has a character that is not seen.
+//! obey. Out: no report. Guaranteed: a link with such names has the output of one with ordinary
+//! names, and no line has an invisible character.
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::writer::ImageTarget;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-/// Latin 1, a command to a terminal, an end of a line, a mark that turns text around.
+/// Latin 1, a terminal command, a line feed, a mark that reverses text.
 const NAME: &[u8] = b"caf\xe9\x1b[2J\n\xe2\x80\xae";
 /// The same as it is printed.
 const SHOWN: &str = "caf\\xe9\\x1b[2J\\n\\u{202e}";
@@ -45,7 +45,7 @@ impl ObjectFolder {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// The link of these words; no line of it has what is not seen.
+    /// Runs the link of these words; no line may have invisible characters.
     fn run<T: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = T>) -> Output {
         let mut command = Command::new(CULD);
         command.arg("-arch=sm_90").args(words).current_dir(self.0.path());
@@ -132,7 +132,7 @@ fn members_of_thin_archives_and_their_folder() {
     let placeholder = "x".repeat(member.len());
     let cubin = world.read("smooth.cubin");
     let archive = pack::archive(&[(&placeholder, &cubin)], ArchiveFlavour::Thin);
-    // A name in the table of names ends with a line's end.
+    // A name in the table of names ends with a line feed.
     let plain_member: Vec<u8> =
         member.as_bytes().iter().map(|&byte| if byte == b'\n' { b' ' } else { byte }).collect();
     let archive = renamed(&archive, placeholder.as_bytes(), &plain_member);
@@ -159,8 +159,8 @@ fn libraries_and_options_files() {
     };
     let folder = named("d", "");
     library(&folder, NAME);
-    // The tool note has both names as text; with ordinary ones as long, all else has the same
-    // place.
+    // The tool note has both names as text; with ordinary names of the same length, all other bytes
+    // have the same place.
     let ordinary = "x".repeat(culd_text::bytes(NAME).len());
     library(OsStr::new(&format!("d{ordinary}")), ordinary.as_bytes());
     let (path, name) = (format!("-Ld{ordinary}//"), format!("-l{ordinary}"));
@@ -169,7 +169,7 @@ fn libraries_and_options_files() {
     let (path, library) = (named("-Ld", "//"), named("-l", ""));
     world.links(words(&[&"saxpy.cubin", &path, &library, &"-o", &"out"]));
     is_plain();
-    // Quoted: it has a line's end in it.
+    // Quoted, because it has a line feed.
     let text = [&b"\"-L"[..], folder.as_bytes(), b"//\" -l \"", NAME, b"\""].concat();
     for option in ["@", "-optf="] {
         world.write(named("f", ""), &text);
@@ -192,7 +192,7 @@ fn files_beside_the_output() {
     let (trace, output) = (option("--trace=j"), named("o", ""));
     let all = words(&[&"saxpy.cubin", &input, &"-o", &output, &register, &time, &trace, &"-g"]);
     world.links(all);
-    // A register of modules has paths with a `_` for each byte that is no letter or digit.
+    // A register file has paths with a `_` for each byte that is no letter or digit.
     let module = String::from_utf8(world.read(named("r", ""))).unwrap();
     assert!(module.contains("_caf___2J_____cubin)\n"), "{module}");
     let table = String::from_utf8(world.read(named("t", ""))).unwrap();

@@ -1,7 +1,7 @@
-//! The library `culd` against the command, the linker itself and what nvlink made.
+//! Compares the library `culd` with the command, the linker crate and nvlink's outputs.
 //!
-//! In: recorded cases and the files of the quickstart. Out: a report of what is not the same.
-//! Guaranteed: images are compared whole.
+//! In: recorded cases and the files of the quickstart. Out: a report of differences. Guaranteed:
+//! whole images are compared.
 
 use std::fs;
 use std::path::Path;
@@ -134,7 +134,7 @@ fn the_report_has_resources_places_and_what_was_left_out() {
     assert!(removed(&report).contains(&("smooth", RemovedWhy::Unreached)));
     assert!(report.images[0].functions.is_empty());
 
-    // The kernel is not one of those that are used.
+    // The kernel is not among the used ones.
     let options = Options::for_arch("sm_90").expect("sm_90").kernels_used(["other"]);
     let mut linker = Linker::new(options);
     linker.add_file(quickstart("saxpy.cubin")).add_file(quickstart("smooth.cubin"));
@@ -142,7 +142,7 @@ fn the_report_has_resources_places_and_what_was_left_out() {
     assert!(removed(&report).contains(&("saxpy", RemovedWhy::Unused)));
 }
 
-/// Names that are not in the program, and why.
+/// Names that are not in the program, with the reasons.
 fn removed(report: &Report) -> Vec<(&str, RemovedWhy)> {
     report.removed.iter().map(|removed| (removed.name.as_str(), removed.why)).collect()
 }
@@ -172,8 +172,8 @@ fn links_run_at_the_same_time_and_do_not_see_each_other() {
     });
 }
 
-/// The names of the phases that a link of the quickstart begins, stopped at the one called `at`,
-/// and its last message.
+/// The phases that a link of the quickstart begins if it is cancelled at the phase `at`, and its
+/// last message.
 fn stopped_at(at: Option<&'static str>) -> (Vec<&'static str>, Option<culd::Message>) {
     let cancel = culd::Cancel::new();
     let (seen, own) = (std::sync::Arc::new(std::sync::Mutex::new(Vec::new())), cancel.clone());
@@ -207,7 +207,7 @@ fn a_link_ends_before_the_phase_in_which_it_is_cancelled() {
     }
 }
 
-/// Takes chunks until one begins at byte `until` or behind it.
+/// Takes chunks until one begins at byte `until` or later.
 struct FullOutput {
     until: u64,
     taken: std::sync::atomic::AtomicUsize,
@@ -289,7 +289,7 @@ fn a_link_that_is_cancelled_leaves_no_compiler_and_no_files() {
     assert!(!Path::new(place).exists(), "{place} is left");
     let status = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!status.contains("sleep"), "process {process} is left");
-    // Nothing of it is in the way of another.
+    // Another link works after it.
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("smooth.cubin"));
     assert!(linker.link_with_cancel(&culd::Cancel::new()).is_ok());

@@ -12,12 +12,12 @@ use std::fs;
 use std::path::Path;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-/// Has every kind of section, and records of all of them in its first file.
+/// A case with every kind of section, and records of all of them in its first file.
 const CASE: &str = "headers-and-order/every-section-90";
 
 type NamedBytes = Vec<(String, Vec<u8>)>;
 
-/// What is damaged, how, and what the line says after the name of the file.
+/// The name of a damage, its function, and the line after the name of the file.
 type BadInput = (&'static str, fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]
@@ -146,7 +146,7 @@ const FUNC_DESC_64: u64 = 35;
 /// Its second file has records without addends.
 const REL_CASE: &str = "relocations/rel-75";
 
-/// Damage to records without addends, whose places are read.
+/// Damage to records without addends, whose places hold the addends.
 #[rustfmt::skip]
 const REL_DAMAGES: &[BadInput] = &[
     ("two relocation sections of a type", |e| { let (header, name) = (e.section_header(".rela.text.kernel"), e.get(e.section_header(".rel.text.kernel"), SH_NAME)); e.put(header, SH_NAME, name).put(header, SH_TYPE, 9).put(header, SH_ENTSIZE, 16).put(header, SH_SIZE, 16); }, "section '.rel.text.kernel', offset 0x0: what it patches has another relocation section of this type"),
@@ -163,7 +163,7 @@ const REL_DAMAGES: &[BadInput] = &[
 /// The same for sm_100.
 const MERCURY_CASE: &str = "headers-and-order/every-section-100";
 
-/// Damage to what only files of sm_100 and later have.
+/// Damage to parts that only files of sm_100 and later have.
 #[rustfmt::skip]
 const MERCURY_DAMAGES: &[BadInput] = &[
     ("Mercury code of no section", |e| { e.inside(".nv.capmerc.text.first", (0, 4), 0x7fff); }, "section '.nv.capmerc.text.first', offset 0x0: it is for section 32767, which is not its machine code"),
@@ -207,7 +207,7 @@ fn damaged_inputs(mut inputs: NamedBytes, damage: fn(&mut Editor)) -> NamedBytes
     inputs
 }
 
-/// The one line of a refused link; what is wrong when it is not that.
+/// The one line of a refused link; an error describes any other result.
 fn refused(inputs: &NamedBytes) -> Result<String, String> {
     refused_for("sm_90", inputs)
 }
@@ -266,7 +266,7 @@ fn compressed_code_of_jump_slots_is_not_patched() {
     assert!(message.contains("offset 0x0: Mercury code of a jump slot is compressed"), "{message}");
 }
 
-/// What no literal names at the end of a bank is not copied.
+/// The end of a bank that no literal names is not copied.
 #[test]
 fn a_symbol_behind_the_literals_of_its_bank_is_refused() {
     let mut inputs = inputs_of("literals/replaced-twice-86");
@@ -290,8 +290,7 @@ fn an_array_without_size_has_a_usable_alignment() {
     assert!(line.contains("'a.cubin'") && line.contains("alignment 0x7fffffffffffffff"), "{line}");
 }
 
-/// Compilers take alignments up to 2^31 (case global/large-alignments); what is too large is the
-/// file.
+/// Compilers accept alignments up to 2^31 (case global/large-alignments); the file is too large.
 #[test]
 fn an_array_has_any_alignment_that_a_compiler_takes() {
     let aligned = |align: u64| {
@@ -318,7 +317,7 @@ fn a_function_in_code_that_another_file_shortens_is_refused() {
     let text = editor.section_index(".text.heap") as u64;
     let own = editor.section_index(".text.taken") as u64;
     editor.symbol("taken", ST_SHNDX, text);
-    // Its own code is for another function now.
+    // Its code belongs to another function now.
     let other = editor.symbol_index("vprintf") as u64;
     editor.symbol("vprintf", ST_SHNDX, own);
     editor.section(".text.taken", SH_INFO, other);

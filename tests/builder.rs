@@ -1,4 +1,4 @@
-//! Objects made with `culd::cubin::build`: linked with compiled ones, and what cannot be built.
+//! Objects made with `culd::cubin::build`: links with compiled ones, and refused builds.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ fn link(arch: &str, objects: &[&[u8]]) -> culd::Linked {
     linker.link().unwrap()
 }
 
-/// Both objects of the quickstart, taken apart and assembled again: the program is the same.
+/// Both objects of the quickstart, taken apart and built again, give the same program.
 #[test]
 fn what_is_built_again_links_to_the_same_program() {
     let (saxpy, smooth) = (quickstart("saxpy"), quickstart("smooth"));
@@ -68,8 +68,7 @@ fn what_is_built_again_links_to_the_same_program() {
     }
 }
 
-/// What a link makes of all recorded cases, their objects taken apart and put together again: the
-/// same.
+/// The objects of all recorded cases, taken apart and built again, give the same outputs.
 #[test]
 fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
     let (mut linked, mut archs) = (0, BTreeSet::new());
@@ -77,7 +76,7 @@ fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
         let inputs = case.inputs().unwrap();
         let again: Option<Vec<_>> =
             inputs.iter().map(|(name, bytes)| Some((name.clone(), rebuild(bytes).ok()?))).collect();
-        // Those that CUDA 12 made, and programs as inputs, are no objects to the builder.
+        // The builder does not accept objects of CUDA 12, and programs.
         let Some(again) = again.filter(|again| !again.is_empty()) else { continue };
         let options = case_options(&case, &case.arguments()).unwrap();
         let [compiled, built] =
@@ -91,7 +90,7 @@ fn objects_taken_apart_and_put_together_are_the_same_to_a_linker() {
     assert!(linked > 150 && wanted.iter().all(|&arch| archs.contains(arch)), "{linked} {archs:?}");
 }
 
-/// All kinds of parts in one object, for every architecture that can be built for.
+/// All kinds of parts in one object, for every architecture of the builder.
 #[test]
 fn everything_that_can_be_built_links() {
     // Targets of CUDA 12 only are refused.
@@ -121,7 +120,7 @@ fn everything_that_can_be_built_links() {
         builder.variable(Variable::literal("literal", kernel, [3; 8]).align(8));
         let code = code_of(arch).frame(16).barriers(2).call(own).indirect_call("#vi");
         let place = Relocation { offset: 0, kind: 57, symbol: Some(table), addend: 4 };
-        // What Mercury code has in its place depends on how it is compressed.
+        // The patched bytes of Mercury code depend on its compression.
         let classic = arch.flavour == Flavour::Classic;
         let code = if classic { code.relocation(place) } else { code };
         builder.define(kernel, code.kernel(Kernel::new([(1, 1), (64, 32), (8, 8)])));
@@ -133,7 +132,7 @@ fn everything_that_can_be_built_links() {
         let (_, function, kernel) = image.kernels().next().unwrap();
         let needs = (function.registers.total, function.barriers.total);
         assert_eq!((function.name.as_str(), needs), ("kernel", (Some(4), Some(2))));
-        // The second is at an address that is a multiple of 32.
+        // The address of the second is a multiple of 32.
         let second = if (90..100).contains(&arch.sm) { 16 } else { 32 };
         assert_eq!(kernel.parameters, [(0, 1), (second, 64), (second + 64, 8)], "{}", arch.name);
         assert!(image.variables.iter().any(|one| one.name == "zero" && one.bytes == 24));
@@ -261,7 +260,7 @@ fn what_does_not_go_together_is_refused() {
         let error = builder.finish().unwrap_err().to_string();
         assert!(error.contains(message), "{error}: {message}");
     }
-    // Mercury code: missing, not wanted, for other code.
+    // Mercury code: missing, superfluous, for other code.
     let mercury = |count| Mercury::new(&capmerc::encode(&vec![None; count]), 16).unwrap();
     for (arch, code) in [
         ("sm_100a", exit()),

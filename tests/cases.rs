@@ -1,4 +1,4 @@
-//! Every recorded case (testdata/cases) is linked and compared with what nvlink made of it.
+//! Links every recorded case (testdata/cases) and compares the output with nvlink's.
 //!
 //! In: cases, `testdata/known-diffs.toml`. Out: one test per case, one per tolerated difference.
 //! Guaranteed: all bytes count except the payload of the linker's own tool record; a tolerated
@@ -34,7 +34,7 @@ struct KnownDiffs {
 struct KnownDiff {
     /// `<topic>/<name>` of the case.
     case: String,
-    /// What differs: the start of a line of culd-diff, such as `symbol.value  foo`.
+    /// The difference: the start of a line of culd-diff, such as `symbol.value foo`.
     key: String,
     /// Why it is tolerated.
     reason: String,
@@ -69,7 +69,8 @@ fn failed(result: Result<()>) -> Result<(), Failed> {
     result.map_err(|error| format!("{error:#}").into())
 }
 
-/// The command's status, messages and output, and the library's output with one thread and two.
+/// Checks the command's status, messages and output, and the library's output with one thread and
+/// two.
 fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     let inputs = case.inputs()?;
     let expect = case.expect()?;
@@ -150,7 +151,7 @@ fn still_differs(case: &Case, known: &KnownDiff) -> Result<()> {
     Ok(())
 }
 
-/// An independent reader finds every section, symbol and relocation in range.
+/// Checks that an independent reader finds every section, symbol and relocation in range.
 fn readable(bytes: &[u8]) -> Result<()> {
     let elf = goblin::elf::Elf::parse(bytes)?;
     for (index, section) in elf.section_headers.iter().enumerate() {

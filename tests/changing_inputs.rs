@@ -1,9 +1,9 @@
-//! Inputs into which somebody writes while they are linked, without a trace in their times.
+//! Inputs that another process changes while they are linked, without a change of their times.
 //!
 //! In: the programs of the recorded cases, as cubins and in containers, long enough to be mapped.
-//! Out: no report. Guaranteed: another process changes bytes of the files, through maps of its own,
-//! all the time; every link ends with an output or with a line, never with a panic or a signal, and
-//! leaves nothing but the output. Without that process the same files link as the cases say.
+//! Out: no report. Guaranteed: another process changes bytes of the files all the time, through its
+//! own maps. Every link ends with an output or with a line, never with a panic or a signal, and
+//! leaves only the output. Without that process, the same files link as the cases say.
 
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_testkit::random::mutate::program::{MutationSource, recorded, target};
@@ -23,9 +23,9 @@ const MAPPED: usize = 16 << 10;
 const LINKS: usize = 6;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Reads names of files and how many of their bytes count, one line for each program, and changes
-/// bytes of them until the next line: a few at a time, which it then puts back. The last one of the
-/// file is changed and put back first, to say that it has begun.
+/// Reads lines with names of files and the number of their bytes that count, one line for each
+/// program. Until the next line it changes a few bytes at a time and restores them. First it
+/// changes and restores the last byte of the file, as a sign that it has begun.
 const WRITER: &str = r#"
 import mmap, os, random, sys, threading
 wanted, at_work = None, threading.Event()
@@ -68,7 +68,7 @@ impl InputWriter {
         InputWriter { child, said }
     }
 
-    /// Has it change these files from now on.
+    /// Makes it change these files from now on.
     fn change(&mut self, world: &Path, files: &[(String, usize)]) {
         let path =
             |(name, size): &(String, usize)| format!("{} {size}", world.join(name).display());
@@ -88,7 +88,8 @@ impl Drop for InputWriter {
     }
 }
 
-/// The inputs as files that are mapped: names, bytes, and how many of them are not just padding.
+/// The inputs as files that are mapped: names, bytes, and the number of bytes in front of the
+/// padding.
 fn files(program: &MutationSource, form: usize) -> Vec<(String, Vec<u8>, usize)> {
     let padded = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();

@@ -1,10 +1,10 @@
-//! Command lines and what comes of them (testdata/cli): exit status, both outputs, the files left
-//! behind.
+//! Command lines and their results (testdata/cli): exit status, both outputs, the files that they
+//! leave.
 //!
-//! In: `testdata/cli/*.toml` ([`Transcript`]). Out: one test per run. Guaranteed: each run has a
-//! folder of its own with exactly the files it names. The command is the one built here;
-//! `UNDER_TEST=nvlink` runs the real nvlink instead, with the runs that say `nvlink = true`, so
-//! that what they expect is known to be true.
+//! In: `testdata/cli/*.toml` ([`Transcript`]). Out: one test per run. Guaranteed: each run has its
+//! own folder with exactly the files it names. The command is the one built here.
+//! `UNDER_TEST=nvlink` runs the real nvlink instead, for runs with `nvlink = true`, and so confirms
+//! their expectations.
 
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case::{self, Case};
@@ -33,7 +33,7 @@ const RECIPES: &str = "recipes.toml";
 struct CommandUnderTest {
     path: PathBuf,
     name: &'static str,
-    /// Folder of the CUDA tools, if they are there.
+    /// Folder of the CUDA tools, if they are installed.
     tools: Option<PathBuf>,
 }
 
@@ -204,7 +204,7 @@ fn command(
     command
 }
 
-/// What came of a run, as it would be written in a transcript.
+/// The result of a run, in the form of a transcript.
 fn came(
     program: &CommandUnderTest,
     run: &TranscriptRun,
@@ -232,7 +232,7 @@ fn came(
     })
 }
 
-/// What is expected, with names and places filled in.
+/// The expected result, with names and places filled in.
 fn shown(
     program: &CommandUnderTest,
     run: &TranscriptRun,
@@ -263,7 +263,7 @@ fn same_lines(expected: &[String], came: &[String]) -> bool {
     expected.len() == came.len() && expected.iter().zip(came).all(|(e, c)| matches(e, c))
 }
 
-/// The bytes that the output of a run must have, tool note aside.
+/// The bytes that the output of a run must have, except the tool note.
 fn reference(
     program: &CommandUnderTest,
     transcript: &Transcript,

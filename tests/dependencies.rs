@@ -1,7 +1,7 @@
-//! What this project is made of: every crate has one version, comes from crates.io and has a
+//! The dependencies of this project: every crate has one version, comes from crates.io and has a
 //! licence of the list.
 //!
-//! In: Cargo.lock, and what cargo knows of the crates. Out: no report, or the crates that break a
+//! In: Cargo.lock, and cargo's data about the crates. Out: no report, or the crates that break a
 //! rule. Advisories need a network: `cargo deny check` with `deny.toml`.
 
 use culd_tests::root;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-/// Licences that go with MIT or Apache 2.0, each as crates spell it.
+/// Licences that are compatible with MIT or Apache 2.0, as crates spell them.
 const LICENCES: &[&str] = &[
     "MIT",
     "MIT OR Apache-2.0",

@@ -1,8 +1,7 @@
-//! The same inputs give the same bytes: with any number of threads, wherever the files lie, however
-//! often.
+//! The same inputs give the same bytes: with any number of threads, in any folder, in every run.
 //!
-//! In: copies of one recorded module under other names, enough of them for the linker to use its
-//! threads, and small recorded cases. Out: no report, or the first byte that differs.
+//! In: many copies of one recorded module under other names, so that the linker uses its threads,
+//! and small recorded cases. Out: no report, or the first byte that differs.
 
 use culd_link::LinkOutcome;
 use culd_testkit::fixtures::case;
@@ -16,16 +15,15 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-/// Names in the module: its own, and that of the module it calls.
+/// Names in the module: its own, and that of the module that it calls.
 const OWN: &[u8] = b"QSELFxx";
 const NEXT: &[u8] = b"QNEXTxx";
-/// Enough that the inputs, their relocations and the output are above the linker's threshold (4
-/// MiB) each.
+/// Inputs, relocations and output are each above the linker's threshold (4 MiB).
 const COPIES: usize = 500;
 
 type NamedFiles = Vec<(String, Vec<u8>)>;
 
-/// `copies` modules, each calling the next, and the one that the last calls.
+/// `copies` modules that each call the next, and the module that the last one calls.
 fn chain(name: &str, copies: usize) -> NamedFiles {
     let mut inputs = case::named(name).and_then(|case| case.inputs()).expect("the recorded case");
     let last = inputs.pop().expect("the end of the chain");
@@ -44,7 +42,7 @@ fn chain(name: &str, copies: usize) -> NamedFiles {
     chain
 }
 
-/// A name as long as those in the module.
+/// A name of the same length as those in the module.
 fn label(index: usize) -> Vec<u8> {
     format!("M{index:06}").into_bytes()
 }

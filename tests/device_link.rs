@@ -1,8 +1,8 @@
-//! `culd device-link` and culd in nvcc's place: what they write, what they leave behind when they
-//! fail, and which lines reach the real nvcc.
+//! `culd device-link`, and culd in place of nvcc: their outputs, the files they leave after errors,
+//! and the lines that reach the real nvcc.
 //!
-//! That images, fat binaries and registration are those of nvcc is shown by `cargo xtask compare
-//! device-link`, which needs the tools.
+//! `cargo xtask compare device-link`, which needs the tools, compares images, fat binaries and
+//! registration with nvcc's.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
-/// A folder with objects of two modules for sm_90, the first of which needs the second.
+/// A folder with objects of two modules for sm_90; the first needs the second.
 fn world() -> tempfile::TempDir {
     let world = tempfile::tempdir().unwrap();
     for (name, id) in [("saxpy", "_1_saxpy_cu"), ("smooth", "_2_smooth_cu")] {
@@ -78,13 +78,13 @@ fn the_object_has_the_image_and_the_modules() {
     let done = device_link(&["-arch=sm_90", "-cubin", "saxpy.o", "smooth.o", "-o", "d.cubin"], dir);
     assert!(done.status.success(), "{}", said(&done));
     assert_eq!(images(&object), [(90, fs::read(dir.join("d.cubin")).unwrap())]);
-    // What a device link has linked is not linked again.
+    // Modules that a device link has linked are not linked again.
     let done = device_link(&["-arch=sm_90", "saxpy.o", "smooth.o", "d.o", "-o", "e.o"], dir);
     assert!(done.status.success(), "{}", said(&done));
     let again = fs::read(dir.join("e.o")).unwrap();
     let ids = HostObject::parse(&again).unwrap().unwrap().module_ids;
     assert!(ids.is_none_or(|ids| ids.here().iter().all(|id| id.is_empty())));
-    // With -r it is a module, and is linked.
+    // With -r, the output is a module, and is linked.
     let done = device_link(&["-arch=sm_90", "-r", "saxpy.o", "smooth.o", "-o", "r.o"], dir);
     assert!(done.status.success(), "{}", said(&done));
     let done = device_link(&["-arch=sm_90", "r.o", "-o", "f.o"], dir);
@@ -92,7 +92,8 @@ fn the_object_has_the_image_and_the_modules() {
     assert_eq!(images(&fs::read(dir.join("f.o")).unwrap()).len(), 1);
 }
 
-/// Threads do not show, and neither does a path with blanks and quotes in it.
+/// The number of threads does not change the output, and neither does a path with blanks and
+/// quotes.
 #[test]
 fn the_bytes_are_the_same_however_it_is_linked() {
     let world = world();
@@ -131,7 +132,7 @@ fn a_link_that_fails_leaves_what_was_there() {
     };
     fs::write(dir.join("d.o"), "old").unwrap();
     let before = names();
-    // There is nothing for sm_80, and what saxpy needs is missing for sm_90.
+    // There is no code for sm_80, and for sm_90 the function that saxpy needs is missing.
     let two = ["-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=sm_90"];
     for (words, text, status) in [
         (&["saxpy.o"][..], "Undefined reference to 'smooth' in 'saxpy.o' (target: sm_90)", 255),
@@ -150,7 +151,7 @@ fn a_link_that_fails_leaves_what_was_there() {
         assert_eq!(fs::read(dir.join("d.o")).unwrap(), b"old");
         assert_eq!(names(), before, "{words:?}");
     }
-    // Lines come in the order of the links.
+    // Lines have the order of the links.
     let done = device_link(&[&two[..], &["saxpy.o", "smooth.o", "-o", "n.o"]].concat(), dir);
     assert!(done.status.success());
     assert!(said(&done).contains("not found in 'saxpy.o' (target: sm_80)"), "{}", said(&done));
@@ -211,7 +212,7 @@ fn lines_of_nvcc_are_made_here_or_reach_it_unchanged() {
         let expected: String = words.iter().map(|word| format!("{word}\n")).collect();
         assert_eq!((status, passed), (Some(7), Some(format!("{expected}\n"))), "{words:?}");
     }
-    // A link of objects: the real one is given the object of the device link.
+    // A link of objects: the real nvcc gets the object of the device link.
     let (status, words, text) = passed(&["-arch=sm_90", "-w", "saxpy.o", "smooth.o", "-o", "prog"]);
     assert_eq!(status, Some(7), "{text}");
     let words = words.unwrap();
@@ -223,14 +224,14 @@ fn lines_of_nvcc_are_made_here_or_reach_it_unchanged() {
     let (status, words, text) = passed(&["-arch=sm_90", "saxpy.o", "-o", "prog"]);
     assert_eq!((status, words), (Some(255), None));
     assert!(text.contains("nvlink error   : Undefined reference to 'smooth'"), "{text}");
-    // Off for a line, and by the variable.
+    // Switched off by an option, and by the variable.
     let (status, words, _) = passed(&[&link[..], &["--culd=off"]].concat());
     assert_eq!((status, words.map(|words| words.contains("culd"))), (Some(7), Some(false)));
     let mut command = Command::new(&nvcc);
     command.arg0(name).args(link).current_dir(dir).env("CULD_NVCC", "off").env("MARK", "mine");
     assert_eq!(command.output().unwrap().status.code(), Some(7));
     assert!(fs::read_to_string(dir.join("words")).unwrap().ends_with("d.o\nmine\n"));
-    // Out of its shadow it says what it is.
+    // Outside its shadow, it reports that.
     fs::remove_dir_all(dir.join("toolkit")).unwrap();
     let (status, words, text) = passed(&link);
     assert_eq!((status, words), (Some(1), None));

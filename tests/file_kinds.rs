@@ -1,10 +1,9 @@
-//! Every place where something names a path that is opened, and every kind of file that may be
-//! there.
+//! Every place that names a path, and every kind of file at that path.
 //!
-//! In: a place, and a file of a kind. Out: no report. Guaranteed: what input names, and what is
-//! read to its end, is a regular file, or is refused before anybody waits or memory is taken; a
-//! link that takes longer than the limit fails the test. What the command line itself names may be
-//! a pipe. docs/RELIABILITY.md has the table.
+//! In: a place, and a file of a kind. Out: no report. Guaranteed: files that inputs name, and files
+//! that are read to their end, are regular files, or are refused before the link waits or takes
+//! memory. A link that takes longer than the limit fails the test. Files that the command line
+//! names may be pipes. docs/RELIABILITY.md has the table.
 #![allow(clippy::unwrap_used)]
 
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour};
@@ -24,7 +23,7 @@ use std::time::Duration;
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quickstart/");
 const LIMIT: Duration = Duration::from_secs(60);
-/// KiB of addresses that the process may have. A pipe or device of the command line may be a
+/// The limit of the process's addresses in KiB. A pipe or device of the command line may be a
 /// gigabyte long.
 const ADDRESSES: u64 = 512 << 10;
 
@@ -41,14 +40,14 @@ enum FileKind {
     Folder,
     /// A pipe that nobody writes to.
     Silent,
-    /// A pipe that has what ought to be there.
+    /// A pipe with the right contents.
     Pipe,
     Socket,
     /// `/dev/zero`, which has no end.
     Zero,
     /// `/dev/null`.
     Null,
-    /// A regular file without a size that is made while it is read.
+    /// A regular file without a size, whose contents are made while it is read.
     Made,
 }
 
@@ -78,7 +77,7 @@ enum ExpectedLink {
     Not(&'static str),
 }
 
-/// Puts a file of `kind` to `path`; `bytes` are what ought to be there.
+/// Makes a file of `kind` at `path`; `bytes` are the right contents.
 fn make(kind: FileKind, path: &Path, bytes: &[u8]) {
     match kind {
         FileKind::Regular => fs::write(path, bytes).unwrap(),
@@ -94,7 +93,7 @@ fn make(kind: FileKind, path: &Path, bytes: &[u8]) {
         FileKind::Pipe => {
             mkfifo(path, Mode::S_IRWXU).unwrap();
             let (path, bytes) = (path.to_owned(), bytes.to_vec());
-            // Where nobody opens it, the thread stays until the tests end.
+            // If nobody opens it, the thread stays until the tests end.
             thread::spawn(move || File::options().write(true).open(path)?.write_all(&bytes));
         }
         FileKind::Socket => drop(UnixListener::bind(path).unwrap()),
@@ -117,7 +116,7 @@ impl KindFolder {
         self.0.path().join(name)
     }
 
-    /// Links, and holds what comes of it against `expected`.
+    /// Links, and compares the result with `expected`.
     fn check(&self, line: &str, what: &dyn std::fmt::Debug, expected: &ExpectedLink) {
         let mut command = Command::new("sh");
         let script = format!("ulimit -v {ADDRESSES}; exec \"$0\" \"$@\"");
@@ -141,8 +140,8 @@ impl KindFolder {
     }
 }
 
-/// Links `line` with a file of each kind at `path`, which ought to be `bytes`; nothing where nobody
-/// knows how it ends.
+/// Links `line` with a file of each kind at `path`, whose right contents are `bytes`. Kinds without
+/// an expectation are skipped.
 fn every_kind(
     world: impl Fn() -> KindFolder,
     line: &str,

@@ -1,9 +1,8 @@
-//! The bodies of the fuzz targets over the files of `testdata/fuzz`, and over what the recorded
-//! cases and some damage make of each other.
+//! Runs the bodies of the fuzz targets on the files of `testdata/fuzz`, and on damaged files of the
+//! recorded cases.
 //!
-//! In: `testdata/fuzz/<target>/*`, found by fuzzing and minimised, or kept because they once broke
-//! something. Out: one test for each target. Guaranteed: a target without files, or files without a
-//! target, fail.
+//! In: `testdata/fuzz/<target>/*`, which fuzzing found, minimised, or which once failed. Out: one
+//! test for each target. Guaranteed: a target without files, or files without a target, fail.
 
 use anyhow::{Context, Result, ensure};
 use culd_testkit::random::mutate::program;
@@ -16,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Damaged files that every body is given besides, whatever they are.
+/// The number of damaged files of any kind for every body.
 const MUTANTS: u64 = 400;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
-//! Kernels that no host code refers to are left out.
+//! Kernels without references from host code are left out.
 //!
-//! In: a recorded case, lists as host objects have them. Out: no report, or the kernels that are
-//! wrong. What nvlink does with the same lists was compared with generated programs in host objects
+//! In: a recorded case, and lists as in host objects. Out: no report, or the wrong kernels.
+//! nvlink's results for such lists were compared with generated programs in host objects
 //! (docs/LINKING.md, kernel selection).
 
 use culd_cubin::Cubin;

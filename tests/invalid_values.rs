@@ -1,8 +1,8 @@
-//! Values that no compiler writes, where nvlink's output follows a rule: culd follows the same.
+//! Values that no compiler writes, but for which nvlink's output follows a rule: culd follows it
+//! too.
 //!
-//! In: recorded inputs with some fields overwritten. Out: no report, or the value that came out
-//! otherwise. What nvlink makes of such files is compared by `xtask mutate --differential`; the
-//! rules here were read from its outputs.
+//! In: recorded inputs with some fields overwritten. Out: no report, or the wrong value. The rules
+//! come from nvlink's outputs; `xtask mutate --differential` compares such files with nvlink.
 
 use culd_cubin::Cubin;
 use culd_testkit::fixtures::case;
@@ -20,7 +20,7 @@ fn image(arch: &str, inputs: &[(String, Vec<u8>)]) -> Vec<u8> {
     outcome.image.unwrap_or_else(|| panic!("no output: {lines:?}"))
 }
 
-/// The system's part of shared memory is as large as the target says, whatever an object says.
+/// The size of the system's part of shared memory follows from the target, not from the object.
 #[test]
 fn reserved_shared_memory_is_the_targets() {
     for (arch, sm, expected) in [("sm_90", 90, 0x400), ("sm_86", 86, 0), ("sm_75", 75, 0)] {
@@ -45,8 +45,8 @@ fn reserved_shared_memory_is_the_targets() {
     }
 }
 
-/// Weak copies of a kernel share one bank of parameters, with the bytes of the first in whatever
-/// order, although code is that of the copy that counts (twelve orders of three copies, sm_90).
+/// Weak copies of a kernel share one bank of parameters with the bytes of the first copy, although
+/// the code is that of the copy that counts (twelve orders of three copies, sm_90).
 #[test]
 fn bytes_among_parameters_are_those_of_the_first_copy() {
     let good = inputs_of(WEAK_KERNELS.0);
@@ -95,9 +95,9 @@ fn an_empty_bank_of_parameters_takes_textures() {
     assert_eq!(size(b".nv.constant0.k3"), size(b".nv.constant0.k2"));
 }
 
-/// On sm_86 the upper byte of `sh_info` says how many registers a weak function needs, and where it
-/// is 0 the attribute does: the copy with fewer counts, whatever the order (two copies, either
-/// number 0, 1 or 99).
+/// On sm_86, the upper byte of `sh_info` is the number of registers of a weak function; if it is 0,
+/// the attribute is. The copy with fewer counts, in either order (two copies, either number 0, 1 or
+/// 99).
 #[test]
 fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
     let code = |inputs: &[(String, Vec<u8>)]| {
@@ -139,9 +139,9 @@ fn registers_are_those_of_the_code_section_or_else_of_the_attribute() {
     }
 }
 
-/// The first file's attributes of `.nv.compat` keep their places and what it lacks follows, but by
-/// 13.0 and 13.1 the one that a finalizer adds is behind both (all six releases, both orders of two
-/// files, `-r` too).
+/// The first file's attributes of `.nv.compat` keep their places, and missing ones follow; in 13.0
+/// and 13.1, the one that a finalizer adds comes last (all six releases, both orders of two files,
+/// `-r` too).
 #[test]
 fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
     const ISA_CLASS: u8 = 2;
@@ -150,7 +150,7 @@ fn what_the_finalizer_adds_to_compat_comes_last_by_the_older_releases() {
     let mut editor = Editor::new(&inputs[0].1);
     let records = editor.content(".nv.compat").start;
     assert_eq!(editor.get(records, (5, 1)), u64::from(ISA_CLASS));
-    // Instead of it the record before it once more.
+    // The record before it again, in its place.
     let first = editor.get(records, (0, 4));
     editor.inside(".nv.compat", (4, 4), first);
     inputs[0].1 = editor.bytes;

@@ -1,5 +1,5 @@
-//! `culd -lto` with LTO-IR: what is asked of culd-lto and ptxas, and what is made of their answers.
-//! Both are scripts here; with NVIDIA's it is `cargo xtask compare lto`.
+//! `culd -lto` with LTO-IR: the command lines of culd-lto and ptxas, and the use of their outputs.
+//! Both are scripts here; `cargo xtask compare lto` tests with NVIDIA's.
 #![allow(clippy::unwrap_used)]
 
 use culd::Arch;
@@ -17,8 +17,8 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// of a whole program.
 struct LtoFolder {
     folder: tempfile::TempDir,
-    /// Programs are written and started: another thread that starts one meanwhile would hold them
-    /// open.
+    /// Programs are written and started: a process that another thread starts meanwhile would keep
+    /// them open for writing.
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -64,8 +64,8 @@ impl LtoFolder {
         self.compiler_and("");
     }
 
-    /// The same, which does `more` at its end. The object of which names are read is
-    /// `smooth.cubin`.
+    /// The same, with the commands `more` at its end. It makes `smooth.cubin` when names are read
+    /// from an object.
     fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",
@@ -96,12 +96,12 @@ impl LtoFolder {
         command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_HOME").output().unwrap()
     }
 
-    /// What culd-lto was started with since the last call.
+    /// The arguments of culd-lto since the last call.
     fn words(&self) -> String {
         self.taken("words")
     }
 
-    /// What ptxas was started with since the last call.
+    /// The arguments of ptxas since the last call.
     fn assembled(&self) -> String {
         self.taken("assembled")
     }
@@ -155,7 +155,7 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     assert!(words.contains("out --toolkit toolkit --toolkit "), "{words}");
     assert!(words.contains(" --option -arch=sm_90 --option -lto --option -ptx"));
     assert!(words.contains("--input ltoir a.ltoir /") && words.contains("--input ltoir b.ltoir /"));
-    // PTX is the output if that is asked for; options for the compiler reach it.
+    // The output is PTX if asked for; options for the compiler reach it.
     let done = world.run("-emit-ptx -Xnvvm -opt-level=2 a.ltoir b.ltoir -o text");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
     assert_eq!(fs::read(world.path("text")).unwrap(), b"// made of LL MM\n");
@@ -177,12 +177,12 @@ fn options_of_the_compilation_reach_both_compilers() {
     let given = "-Ofc=mid -device-stack-protector=true -split-compile=3 -arch=sm_90 -m64 \
                  --maxrregcount=40 -v";
     assert_eq!(world.assembled(), format!("{given} ptx -o elf.o\n"));
-    // As nvlink, culd compiles PTX inputs with the same.
+    // As nvlink does, culd compiles PTX inputs with the same options.
     fs::write(world.path("x.ptx"), format!("// made of LL MM\n.version 8.0\n{}", " ".repeat(64)))
         .unwrap();
     world.run(&format!("{options} x.ptx -o out"));
     assert_eq!(world.assembled(), format!("{given} -c ptx -o elf.o\n"));
-    // What asks for nothing is not handed on.
+    // Options without an effect are not passed on.
     world.run(
         "-Ofc=0 -split-compile 1 -maxrregcount=-1 -g -suppress-debug-info a.ltoir b.ltoir -o out",
     );
@@ -215,7 +215,7 @@ fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
     world.run("-variables-used=v a.ltoir b.ltoir -o out");
     let words = world.words();
     assert!(words.contains("--option -variables-used=v --input"), "{words}");
-    // The linker selects where there is other code.
+    // If there is other code, the linker makes the selection.
     world.run("-kernels-used=k saxpy.cubin a.ltoir b.ltoir -o out");
     let words = world.words();
     assert!(!words.contains("-used"), "{words}");
@@ -294,7 +294,7 @@ fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
 fn other_code_is_linked_with_it() {
     let world = LtoFolder::new();
     world.compiler();
-    // The function and variable that saxpy needs are in what is made of LTO-IR.
+    // The cubin made of LTO-IR has the function and variable that saxpy needs.
     let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
     assert_eq!(
         (said(&done).as_str(), done.status.code()),
@@ -311,7 +311,7 @@ fn other_code_is_linked_with_it() {
     assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
     let words = world.words();
     assert!(words.contains(" --roots /"));
-    // Which names there are shows the object of it, beside LTO-IR that needs something else.
+    // The names come from an object of it, in a link with LTO-IR that needs something else.
     let object = |line: &str| line.starts_with("object ") && line.contains(" --roots /");
     assert!(words.lines().any(object), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
@@ -339,7 +339,7 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
     );
 }
 
-/// Without them functions that only other code uses would be missing.
+/// Without them, functions that only other code uses would be missing.
 #[test]
 fn names_that_cannot_be_had_end_the_link() {
     let world = LtoFolder::new();
@@ -364,7 +364,7 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
     world.compiler();
     let ptxas = world.path("ptxas").display().to_string();
     let cases = [
-        // Another release than the one that made the PTX.
+        // A release other than the one that made the PTX.
         (
             format!(
                 "{VERSION}\necho 'ptxas ptx, line 1; fatal   : Unsupported .version 9.5' >&2; exit 1"
@@ -373,7 +373,7 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
              culd fatal   : elfLink fatbinary error\n  \
              >>> 'PTXAS' is of release 13.1; the text was made for a later one\n",
         ),
-        // A program of another kind, that ends well or not.
+        // A program of another kind that succeeds or fails.
         (
             "exit 0".to_owned(),
             "culd fatal   : PTX in 'lto.cubin' cannot be compiled: 'PTXAS' made no cubin; it is no ptxas\n",

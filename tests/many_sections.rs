@@ -1,8 +1,8 @@
-//! Programs around and beyond 65,280 sections.
+//! Programs with about 65,280 sections and more.
 //!
-//! In: objects of any number of sections (`culd_testkit::fixtures::many`). Out: no report, or what
-//! is wrong. Guaranteed: no reference tool is needed; `cargo xtask compare sections` links the same
-//! objects with nvlink beside it.
+//! In: objects of any number of sections (`culd_testkit::fixtures::many`). Out: no report, or the
+//! faults. Guaranteed: no reference tool is needed; `cargo xtask compare sections` links the same
+//! objects with nvlink too.
 
 use culd_cubin::elf::sht;
 use culd_cubin::{Cubin, SymbolSection};
@@ -28,7 +28,7 @@ fn linked(arguments: &[&str], input: &[u8]) -> Result<Vec<u8>, Vec<String>> {
     outcome.image.ok_or(lines)
 }
 
-/// Names of functions, with the names of the sections that they are in.
+/// Names of functions, with the names of their sections.
 fn places(image: &[u8]) -> HashMap<String, String> {
     let cubin = Cubin::parse(image).expect("a cubin");
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -129,7 +129,7 @@ fn check_places_own(image: &[u8]) {
     }
 }
 
-/// What is damaged, and what the line says.
+/// The damages and their lines.
 #[test]
 fn damaged_tables_of_indices_are_refused() {
     let good = object(&form(LARGE));
@@ -169,7 +169,7 @@ fn damaged_tables_of_indices_are_refused() {
         let [line] = lines.as_slice() else { panic!("{what}: {lines:?}") };
         assert!(line.contains("a.cubin") && line.contains(expected), "{what}: {line}");
     }
-    // The other form of the index of the name table is as good as the usual one.
+    // The other form of the index of the name table is valid, too.
     let mut bytes = good.clone();
     bytes[62..64].copy_from_slice(&0xffffu16.to_le_bytes());
     bytes[null + 40..null + 44].copy_from_slice(&1u32.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Memory of links whose inputs are a hundred thousand of one thing, as small as a file can say it.
+//! Memory of links whose inputs have a hundred thousand of one thing in the smallest form.
 //!
 //! In: files made here. Out: no report, or a link that took more memory than docs/RELIABILITY.md
 //! promises. Guaranteed: each link ends as it should; memory is the most resident memory of the
@@ -13,19 +13,19 @@ use std::fs;
 use std::process::Command;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-/// Runs a program and prints what it took.
+/// Runs a program and prints its memory.
 const MEASURE: &str = "import resource, subprocess, sys\n\
                        status = subprocess.run(sys.argv[1:], stderr=open('said', 'w')).returncode\n\
                        print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
-/// What a link may take: bytes, as many for each byte of an input, and as many for each line that
-/// it says.
+/// The limit of a link's memory: a number of bytes, a number for each byte of an input, and a
+/// number for each line.
 const FIXED: u64 = 24 << 20;
 const FACTOR: u64 = 12;
 const LINE: u64 = 512;
-/// Options files are small and have a limit of their own.
+/// The limit for options files, which are small.
 const OPTIONS: u64 = 64 << 20;
 
-/// A file, and what is done with it.
+/// A file, and its use.
 struct MemoryCase {
     name: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
@@ -37,7 +37,7 @@ fn family(name: &'static str, bytes: Vec<u8>) -> MemoryCase {
     MemoryCase { name, files: vec![("a.cubin", bytes)], words: vec!["a.cubin"], status: 0 }
 }
 
-/// Bytes of the inputs, lines that are said, and bytes of memory at most.
+/// Bytes of the inputs, number of lines, and peak memory in bytes.
 fn measure(family: &MemoryCase, more: &[&str]) -> (u64, u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let mut input = 0;

@@ -1,9 +1,10 @@
-//! Damaged inputs: whatever a file holds, the linker neither panics nor hangs nor eats the memory.
+//! Damaged inputs: for any contents of a file, the linker neither panics nor hangs nor takes all
+//! memory.
 //!
 //! In: the inputs of the recorded cases, index files included, damaged by a seeded generator
 //! (`culd_testkit::random::mutate`). `cargo xtask mutate` does the same with the command, in
 //! containers and with options. Out: no report, or the seeds that fail. Guaranteed: the same seeds
-//! give the same damage as long as there are the same cases.
+//! and cases give the same damage.
 //!
 //! `CULD_MUTATIONS=A..B` chooses other seeds than the default; `CULD_MUTATIONS_KEEP=FOLDER` writes
 //! the damaged files of every seed to `FOLDER/<seed>` before they are linked.
@@ -24,12 +25,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// A link of two small files takes a millisecond; this is a hang.
+/// A link of two small files takes a millisecond; one of this time hangs.
 const LIMIT: Duration = Duration::from_secs(30);
-/// No damage to files of a few kilobytes may make an output of this size.
+/// The size limit of outputs, far above those of files of a few kilobytes.
 const MAX_IMAGE: usize = 512 << 20;
 const SEEDS: Range<u64> = 0..50_000;
-/// Address space of the test, bytes: who asks for more dies, and the test with it.
+/// Address space of the test in bytes: a larger request ends the test.
 const MEMORY: u64 = 8 << 30;
 
 type MutationInputs = Vec<(String, Vec<u8>)>;
@@ -81,7 +82,7 @@ fn damaged_inputs_give_errors_and_nothing_worse() {
 }
 
 thread_local! {
-    /// What the last panic of this thread said.
+    /// The message of the last panic of this thread.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

@@ -1,5 +1,5 @@
-//! Outputs that cannot be written: one fatal line with the file and the reason, status 1, what was
-//! there is untouched.
+//! Outputs that cannot be written: one fatal line with the file and the reason, status 1, and an
+//! untouched old output.
 //!
 //! In: a recorded case that links, and a place that refuses its output. Out: no report. Guaranteed:
 //! the same link succeeds elsewhere, so the message is about the place.
@@ -20,7 +20,7 @@ const OLD: &str = "the old output";
 /// A user who may do nothing.
 const NOBODY: u32 = 65534;
 
-/// A folder with the inputs of the case and a copy of culd, both for everybody to read.
+/// A folder with the inputs of the case and a copy of culd, readable for everybody.
 fn world() -> tempfile::TempDir {
     world::with_program(CULD, CASE, 0o755)
 }
@@ -33,7 +33,7 @@ fn link(world: &Path, output: &str) -> Command {
     command
 }
 
-/// Runs a link; exit status and standard error.
+/// Runs a link and returns exit status and standard error.
 fn run(command: &mut Command) -> (i32, String) {
     let run = process::run(command, Duration::from_secs(120)).expect("sh starts");
     let Status::Exit(status) = run.status else { panic!("{}: {}", run.status, run.stderr_text()) };
@@ -85,8 +85,8 @@ fn a_full_device() {
     refused(&mut link(world().path(), "/dev/full"), "/dev/full", "No space left on device");
 }
 
-/// A limit of one block for files stands for a disk with one free block; the signal that comes with
-/// it is ignored, as it does not come with a full disk.
+/// A limit of one block for files simulates a disk with one free block. The signal of the limit is
+/// ignored, because a full disk sends none.
 #[test]
 fn a_full_disk_keeps_the_old_output() {
     let world = world();
@@ -104,7 +104,7 @@ fn a_full_disk_keeps_the_old_output() {
         refused(&mut limited, "out.cubin", "File too large");
         assert_eq!(names(world.path()), before);
         assert_eq!(fs::read_to_string(&output).ok().as_deref(), old);
-        // Without the limit it works, so it was the limit.
+        // Without the limit it works.
         assert_eq!(run(&mut command), (0, String::new()));
         fs::remove_file(&output).expect("removed");
     }
@@ -120,8 +120,8 @@ fn a_place_without_permission_keeps_the_old_output() {
     fs::create_dir(&own).expect("made");
     fs::write(own.join("out.cubin"), OLD).expect("written");
     symlink("../own/out.cubin", folder.join("link.cubin")).expect("made");
-    // A folder in which nothing can be made, and a file that cannot be written in one where it
-    // could be replaced.
+    // A folder in which no file can be made, and a read-only file in a folder where it could be
+    // replaced.
     set_mode(&folder, 0o555);
     set_mode(&own, 0o777);
     set_mode(&own.join("out.cubin"), 0o444);

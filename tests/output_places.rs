@@ -1,8 +1,8 @@
-//! Every kind of thing that a path can name, as the place of every output.
+//! Every kind of file that a path can name, as the place of every output.
 //!
 //! In: a recorded case that links, an option that names an output, and a place. Out: no report.
-//! Guaranteed: what the option makes arrives where whoever made the place looks for it, or the link
-//! says that it cannot; nothing else is left in any folder, and an old output that stays is whole.
+//! Guaranteed: the output arrives where the maker of the place expects it, or the link reports an
+//! error. No other file is left in any folder, and an old output that stays is whole.
 
 use culd_tests::world::{self, names, set_mode};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
@@ -65,7 +65,7 @@ impl OutputOption {
         link.iter().chain(words).map(|word| (*word).to_owned()).collect()
     }
 
-    /// Whether `bytes` are what it makes; `usual` is what it made elsewhere.
+    /// True if `bytes` are the output; `usual` is the output elsewhere.
     fn is_whole(self, bytes: &[u8], usual: &[u8]) -> bool {
         let (begins, ends) = match self {
             OutputOption::Trace => (&b"{\"displayTimeUnit\":\"ms\","[..], &b"}\n]}\n"[..]),
@@ -84,13 +84,13 @@ impl OutputOption {
 /// What is to become of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutputFate {
-    /// It arrives, in the place of what there was.
+    /// It arrives and replaces the old contents.
     Arrives,
     /// It arrives behind what there was.
     Follows,
     /// The place takes everything and keeps nothing.
     Vanishes,
-    /// The link says this, and what there was stays.
+    /// The link reports this, and the old contents stay.
     Refused(&'static str),
 }
 
@@ -102,7 +102,7 @@ struct OutputPlace {
     stdout: Option<Stdio>,
     /// Somebody who may do nothing links.
     nobody: bool,
-    /// What whoever made the place finds in it.
+    /// The bytes that the maker of the place finds in it.
     found: Box<dyn FnOnce() -> Vec<u8>>,
     fate: OutputFate,
 }
@@ -128,12 +128,12 @@ impl OutputPlace {
         let inherited: OwnedFd = file.try_clone().expect("a second one").into();
         fcntl(&inherited, FcntlArg::F_SETFD(FdFlag::empty())).expect("it is inherited");
         let path = format!("{folder}/{}", inherited.as_raw_fd());
-        // From its beginning, wherever the linker has left it.
+        // From its start, independent of the position after the link.
         let found = move || fs::read(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("read");
         OutputPlace { inherited: vec![inherited], ..OutputPlace::new(path, found, fate) }
     }
 
-    /// One end of something; what comes out of the other is found.
+    /// One end of a pipe or terminal; the bytes at the other end are found.
     fn end_of(
         other: impl Read + Send + 'static,
         path: String,
@@ -157,7 +157,7 @@ impl OutputPlace {
     }
 }
 
-/// Reads to the end what `open` opens, while something else happens.
+/// Reads the file of `open` to its end on another thread.
 fn reading<R: Read>(open: impl FnOnce() -> R + Send + 'static) -> impl FnOnce() -> Vec<u8> {
     let thread = thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -183,7 +183,7 @@ fn old_file(options: &mut OpenOptions, path: &Path) -> File {
     options.open(path).expect("open")
 }
 
-/// A path of `length` bytes to a file in the working folder, where it makes a folder.
+/// A path of `length` bytes to a file in the working folder, in which it makes a folder.
 fn long_path(world: &Path, name: &str, length: usize) -> String {
     fs::create_dir(world.join("f")).expect("made");
     let detour = "f/../";
@@ -261,7 +261,7 @@ const PLACES: &[(&str, MakePlace)] = &[
         tcsetattr(&pty.slave, SetArg::TCSANOW, &settings).expect("set");
         let path = fs::read_link(format!("/proc/self/fd/{}", pty.slave.as_raw_fd()));
         let path = path.expect("a name").to_str().expect("text").to_owned();
-        // It is there until the linker has ended.
+        // It exists until the linker has ended.
         OutputPlace::end_of(File::from(pty.master), path, pty.slave, OutputFate::Follows)
     }),
     ("the device that forgets", |_| OutputPlace::new("/dev/null", Vec::new, OutputFate::Vanishes)),
@@ -364,20 +364,20 @@ const PLACES: &[(&str, MakePlace)] = &[
     }),
 ];
 
-/// What becomes of an output that is not as the others.
+/// The fate of outputs that are exceptions.
 fn fate_of(named: OutputOption, name: &str, place: &OutputPlace) -> OutputFate {
     match (named, name, place.fate) {
-        // It is opened by its path only, as by nvlink.
+        // It is only opened by its path, as nvlink does.
         (OutputOption::Times, "standard output that is a socket", _) => {
             OutputFate::Refused("(os error 6)")
         }
-        // The table is appended by whoever opens it.
+        // The table is appended to the file.
         (OutputOption::Times, _, OutputFate::Arrives) => OutputFate::Follows,
         (_, _, fate) => fate,
     }
 }
 
-/// A folder with the inputs of the case and a copy of culd, for everybody to write.
+/// A folder with the inputs of the case and a copy of culd, writable for everybody.
 fn world() -> tempfile::TempDir {
     world::with_program(CULD, CASE, 0o777)
 }
@@ -390,12 +390,12 @@ fn link(world: &Path, words: &[String], nobody: bool, stdout: Option<Stdio>) -> 
         command.uid(NOBODY).gid(NOBODY);
     }
     let child = command.spawn().expect("starts");
-    // With the command the linker's standard output is closed here.
+    // This closes the linker's standard output here.
     drop(command);
     world::ended(child, LIMIT)
 }
 
-/// What is made at a place that is nothing special.
+/// The output at an ordinary place.
 fn usual(named: OutputOption) -> Vec<u8> {
     let world = world();
     let output = link(world.path(), &named.words("usual"), false, None);
@@ -447,7 +447,7 @@ fn check(named: OutputOption, usual: &[u8], name: &str, make: MakePlace) {
     let refused = matches!(fate, OutputFate::Refused(_));
     assert_eq!(output.status.code(), Some(i32::from(refused)), "{what}: {said}");
     assert_eq!(said.is_empty(), !refused, "{what}: {said}");
-    // No name but that of a new file.
+    // The only new name is that of a new file.
     let mut expected = before;
     if inode.is_none() && fate == OutputFate::Arrives
         || inode.is_none() && fate == OutputFate::Follows
@@ -475,8 +475,7 @@ fn every_output_arrives_at_every_place_or_is_refused() {
     }
 }
 
-/// Where a new file can take the place of the old one, it does; elsewhere the old file has the
-/// bytes.
+/// A new file replaces the old one if possible; else the old file gets the bytes.
 #[test]
 fn what_can_be_replaced_is_replaced() {
     for (name, replaced) in [
@@ -497,7 +496,7 @@ fn what_can_be_replaced_is_replaced() {
         let inode = || fs::metadata(world.path().join(place.short())).expect("there").ino();
         let before = inode();
         let words = OutputOption::Output.words(&place.path);
-        // A link between the same files is the same whoever makes it.
+        // A link of the same files is the same for any user.
         assert!(link(world.path(), &words, place.nobody, None).status.success(), "{name}");
         assert_eq!(inode() != before, replaced, "{name}");
         drop(place.inherited);
@@ -505,7 +504,7 @@ fn what_can_be_replaced_is_replaced() {
     }
 }
 
-/// Two links that write one after the other what the same process has open.
+/// Two consecutive links write to a file that one process has open.
 #[test]
 fn what_is_appended_adds_up() {
     let world = world();

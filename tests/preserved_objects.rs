@@ -1,5 +1,5 @@
-//! Objects made with `-r --preserve-relocs` are linked like those made without: nvlink passes over
-//! what was applied.
+//! Objects made with `-r --preserve-relocs` are linked like those made without: nvlink ignores
+//! records that were applied.
 //!
 //! In: recorded cases (testdata/cases). Out: no report, or the links that differ. Guaranteed: some
 //! objects do have such tables.
@@ -30,7 +30,7 @@ fn contents(image: &[u8]) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn tables_of_applied_relocations_are_passed_over() {
     let cases = case::all().expect("the cases");
-    // Not beside Mercury code: --preserve-relocs is refused for these targets.
+    // Without targets with Mercury code, for which --preserve-relocs is refused.
     let plain = cases.iter().filter(|case| {
         case.recipe.args.is_empty()
             && case.recipe.release.is_none()

@@ -1,10 +1,10 @@
-//! Relocation records of every type, symbol and place, compared with what nvlink did
+//! Relocation records of every type, symbol and place, compared with nvlink's recorded results
 //! (testdata/probe).
 //!
 //! In: recorded answers. Out: failing cells by name. Guaranteed: whole outputs count, by their
-//! digests, and messages; a batch that is not recorded fails. Cells that are recorded as unequal
-//! (`!`) are linked or refused with a message, in a sample; `cargo xtask probe` holds them against
-//! the list of differences.
+//! digests, and so do messages; a batch that is not recorded fails. A sample of cells that are
+//! recorded as unequal (`!`) must be linked or refused with a message; `cargo xtask probe` compares
+//! them with the list of differences.
 
 use anyhow::{Context, Result};
 use culd_link::{Input, LinkOptions, Session};
@@ -24,7 +24,7 @@ use std::thread;
 /// Lines of a report.
 const REPORTED: usize = 40;
 
-/// Of how many batches one is tried with the unequal cells.
+/// The unequal cells of one of this many batches are tried.
 const SAMPLE: usize = 40;
 
 /// The library under test, for one architecture.
@@ -62,8 +62,8 @@ fn recorded(sm: u32) -> Vec<Answers> {
     record::parse(sm, &text).expect("recorded answers")
 }
 
-/// What is wrong with a batch: outputs that are not nvlink's, cell by cell where a cell shows it,
-/// and other messages.
+/// The faults of a batch: outputs that are not nvlink's, by cell if a cell shows it, and other
+/// messages.
 fn wrong(answers: &Answers, library: &LibraryLinker) -> Result<Vec<String>> {
     let batch = &answers.batch;
     let mut wrong = Vec::new();
@@ -151,7 +151,7 @@ fn every_cell_is_linked_or_refused() -> Result<()> {
     Ok(())
 }
 
-/// The record has all batches with all types, and nothing else.
+/// The record has exactly all batches with all types.
 #[test]
 fn everything_is_recorded() {
     for sm in series::RECORDED {

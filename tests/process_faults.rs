@@ -1,8 +1,8 @@
-//! Faults around a link: the process is killed, files change under it, there are no descriptors, no
-//! memory, nobody listens.
+//! Faults around a link: the process is killed, files change, descriptors or memory are exhausted,
+//! pipes are closed.
 //!
-//! In: recorded inputs and a fault. Out: no report, or what became of the output. Guaranteed: each
-//! fault is really met: its test fails when the fault is left out, or counts how often it struck.
+//! In: recorded inputs and a fault. Out: no report, or the state of the output. Guaranteed: each
+//! fault really occurs: its test fails without the fault, or counts how often it occurred.
 //! docs/RELIABILITY.md has the table.
 
 use culd_link::Severity;
@@ -68,8 +68,8 @@ fn names(world: &Path) -> Vec<String> {
     names
 }
 
-/// Starts a link whose last input is a pipe, waits until it is opened, by when the others are, lets
-/// `fault` happen, and gives the pipe its bytes.
+/// Starts a link whose last input is a pipe, waits until the pipe is opened (the other inputs are
+/// open by then), calls `fault`, and writes the bytes to the pipe.
 fn while_linked(world: &Path, fault: impl FnOnce()) -> Output {
     mkfifo(&world.join("pipe.cubin"), Mode::S_IRWXU).expect("a pipe");
     let mut command = culd(world, &["a.cubin", "pipe.cubin"]);
@@ -114,8 +114,8 @@ fn an_input_that_becomes_shorter_is_reported() {
 fn inputs_that_become_shorter_for_several_threads_are_reported_once() {
     const FILES: usize = 64;
     const PIPE: usize = 64 << 10;
-    // What is looked at before there are threads: the ELF header, if nobody has to find the newest
-    // input.
+    // The bytes that are read before threads start: the ELF header, unless the newest input has to
+    // be found.
     const PAGE: u64 = 4 << 10;
     let world = world();
     let path = |number: usize| world.path().join(format!("{number}.cubin"));
@@ -173,7 +173,7 @@ fn an_input_that_changes_is_reported() {
     assert_eq!(names(world.path()), ["a.cubin", "b.cubin", "out", "pipe.cubin"]);
 }
 
-/// Whoever reads it is not to take it for complete before that.
+/// A reader must not take it for complete before that.
 #[test]
 fn a_pipe_stays_open_while_the_inputs_are_linked_again() {
     let world = world();
@@ -184,13 +184,13 @@ fn a_pipe_stays_open_while_the_inputs_are_linked_again() {
     let mut command = Command::new(CULD);
     command.args(["-arch=sm_90", "a.cubin", "b.cubin", "-o", "pipe"]).current_dir(world.path());
     let mut child = command.spawn().expect("starts");
-    // It waits for a reader when it has the inputs and before it looks at them again.
+    // It waits for a reader after reading the inputs and before checking them again.
     let (maps, begin) = (format!("/proc/{}/maps", child.id()), Instant::now());
     while !fs::read_to_string(&maps).expect("a file of Linux").contains("a.cubin") {
         assert!(begin.elapsed() < LIMIT, "no input is mapped");
         thread::sleep(Duration::from_millis(1));
     }
-    // Longer than the times of any system are wide.
+    // Longer than the resolution of file times of any system.
     thread::sleep(Duration::from_millis(20));
     fs::hard_link(world.path().join("a.cubin"), world.path().join("second")).expect("made");
     assert!(
@@ -199,7 +199,7 @@ fn a_pipe_stays_open_while_the_inputs_are_linked_again() {
     assert!(child.wait().expect("an end").success());
 }
 
-/// Who waits for it has its time and memory, and nothing of it is left afterwards.
+/// The waiting process gets its time and memory, and no part of it is left afterwards.
 #[test]
 fn a_large_link_is_made_by_the_process_that_was_started() {
     let world = world();
@@ -232,16 +232,16 @@ fn an_input_that_another_file_replaces_is_linked_as_it_was() {
     assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
 }
 
-/// Moments spread over the time that a link takes, which is learned on the way: one link may take
-/// many times as long as another on a busy machine.
+/// Moments spread over the time of a link, which is adapted: on a busy machine, one link may take
+/// many times as long as another.
 struct Moments {
     /// From the start of a link to the last moment.
     span: Duration,
     /// The number of the next moment.
     turn: u32,
-    /// Links of this round that were still at work at their moment.
+    /// Links of this round that were still running at their moment.
     at_work: u32,
-    /// The same of all rounds, and those that had ended.
+    /// The same for all rounds, and the number of those that had ended.
     all: (u32, u32),
     begin: Instant,
 }
@@ -260,7 +260,7 @@ impl Moments {
         thread::sleep(self.span * (self.turn % Self::ROUND) / Self::ROUND);
     }
 
-    /// What came of it: true for a link that was still at work.
+    /// The result of a moment: true for a link that was still running.
     fn came(&mut self, at_work: bool) {
         self.turn += 1;
         self.at_work += u32::from(at_work);
@@ -275,7 +275,7 @@ impl Moments {
         }
     }
 
-    /// True until so many links were interrupted, and some had ended.
+    /// True until `wanted` links were interrupted, and some had ended.
     fn go_on(&self, wanted: u32) -> bool {
         let (at_work, ended) = self.all;
         let enough = at_work >= wanted && ended > 0;
@@ -302,7 +302,7 @@ fn a_killed_link_leaves_the_old_output_or_the_new_one() {
         assert!(status.success() || status.signal() == Some(9), "{status}");
         moments.came(status.signal() == Some(9));
     }
-    // What a killed process cannot remove has a name that nobody takes for an output.
+    // A file that a killed process cannot remove has a name that nobody takes for an output.
     for name in names(world.path()) {
         assert!(
             ["a.cubin", "b.cubin", "out"].contains(&&*name) || name.starts_with(".culd-"),
@@ -359,7 +359,7 @@ fn a_link_that_somebody_ends_leaves_nothing_behind() {
             assert!(status.success() || ended, "{status}");
             moments.came(ended);
             let mut left = names(world.path());
-            // Where the first links end before they write.
+            // If the first links end before they write.
             left.retain(|name| name != "out");
             assert_eq!(left, ["a.cubin", "b.cubin"], "{signal}");
         }
@@ -451,7 +451,7 @@ fn nobody_needs_to_listen() {
 fn what_cannot_be_read_is_reported() {
     let world = world();
     fs::create_dir(world.path().join("folder.cubin")).expect("made");
-    // Reading it fails although it can be opened.
+    // It can be opened, but reading fails.
     std::os::unix::fs::symlink("/proc/self/mem", world.path().join("bad.cubin")).expect("made");
     fs::write(world.path().join("thin.a"), {
         let mut thin =
@@ -519,7 +519,7 @@ fn without_memory_the_old_output_stays() {
         let out = fs::read(world.path().join("out")).expect("an output");
         match output.status.code() {
             Some(0) => assert_ne!(out, OLD),
-            // The loader or the shell, which do not get as far as the linker, end as they like.
+            // The loader or the shell may end in other ways before the linker starts.
             code => {
                 refused += 1;
                 assert_eq!(out, OLD, "{kib}: {code:?} {}", said(&output));
@@ -539,7 +539,7 @@ fn a_file_larger_than_memory_is_refused() {
     refused_with_any_memory(world.path(), "huge.cubin", 4_000_000);
 }
 
-/// The link of `input` is refused, with as much memory as there is and with only `limit` KiB.
+/// Checks that the link of `input` is refused, with all memory and with only `limit` KiB.
 fn refused_with_any_memory(world: &Path, input: &str, limit: u32) {
     for limit in [String::new(), format!("ulimit -v {limit}; ")] {
         let script = format!("{limit}exec \"$0\" -arch=sm_90 {input} -o out");
@@ -550,7 +550,7 @@ fn refused_with_any_memory(world: &Path, input: &str, limit: u32) {
     }
 }
 
-/// What an image is said to be takes no memory before it is known to be that.
+/// The declared size of an image takes no memory before it is confirmed.
 #[test]
 fn images_that_claim_gigabytes_are_refused_without_taking_them() {
     use culd_fatbin::header::flag::{LZ4, ZSTD};
@@ -562,7 +562,7 @@ fn images_that_claim_gigabytes_are_refused_without_taking_them() {
     }
 }
 
-/// On a stack on which a recursive walk of as many levels has no place.
+/// On a stack that is too small for a recursive walk of so many levels.
 #[test]
 fn a_call_graph_of_100000_levels_needs_no_stack() {
     const LEVELS: usize = 100_000;

@@ -1,8 +1,8 @@
-//! Every program and library that a link starts or loads, and how it is found: never in the working
-//! folder by its name alone.
+//! How a link finds the programs and libraries that it starts or loads: never in the working folder
+//! by name alone.
 //!
 //! In: a working folder that has one of each name, and a PATH that is missing, empty, or names that
-//! folder. Out: no report. Guaranteed: each of them is found where something names it, so that the
+//! folder. Out: no report. Guaranteed: each of them is found if something names its place, so the
 //! test fails if nothing is ever started.
 #![allow(clippy::unwrap_used)]
 
@@ -16,14 +16,13 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-/// What is started or loaded by these names.
+/// The names of programs and libraries that are started or loaded.
 const NAMES: &[&str] = &["ptxas", "culd-lto", "gcc", "nvcc", "culd", "libnvJitLink.so.13"];
-/// What PATH may be without a folder that anybody named; `None`: there is none.
+/// Values of PATH without a named folder; `None`: it is not set.
 const PATHS: &[Option<&str>] =
     &[None, Some(""), Some(":"), Some("."), Some("./"), Some("bin"), Some("/nowhere::./bin:.")];
 
-/// A folder that is no working folder, with culd in it, and one that is, with a program of each
-/// name.
+/// A folder with culd, and a working folder with a program of each name.
 struct SearchFolders {
     folder: tempfile::TempDir,
     /// Programs are written and started: another thread that starts one meanwhile would hold them
@@ -57,7 +56,7 @@ impl SearchFolders {
         self.folder.path().join(name)
     }
 
-    /// A program that leaves a file when it is started.
+    /// Makes a program that leaves a file when it is started.
     fn script(&self, name: &str) {
         let (path, started) = (self.path(name), self.path("started"));
         let text = format!(
@@ -83,8 +82,8 @@ impl SearchFolders {
     }
 }
 
-/// Links that need a compiler for PTX, one for LTO-IR, the host's compiler. `-nvvmpath` has to be a
-/// folder; this one is in no toolkit.
+/// Links that need ptxas, culd-lto, or the host's compiler. `-nvvmpath` has to be a folder; this
+/// one is in no toolkit.
 const LINKS: &[&[&str]] = &[
     &["-arch=sm_90", "saxpy.cubin", "a.ptx", "-o", "out"],
     &["-arch=sm_90", "saxpy.cubin", "a.ptx", "-o", "out", "--ptxas-path=ptxas"],
@@ -118,8 +117,7 @@ fn what_is_named_runs() {
     }
     let named = world.path("named/bin").display().to_string();
     let here = world.path("here").display().to_string();
-    // In a folder of PATH, and through it.
-    // ptxas starts up while LTO-IR is compiled, so either may be the first.
+    // In a folder of PATH. ptxas starts while LTO-IR is compiled, so either may be the first.
     let programs: [&[&str]; 5] =
         [&["ptxas"], &["ptxas"], &["culd-lto", "ptxas"], &["gcc"], &["gcc"]];
     for (&words, names) in LINKS.iter().zip(programs) {
@@ -145,7 +143,7 @@ fn what_is_named_runs() {
     let started = world.started();
     assert_eq!(started.len(), 1);
     assert!(started[0].ends_with("here/./bin/ptxas") || started[0].ends_with("here/bin/ptxas"));
-    // Beside a culd that was started by a path.
+    // In the folder of a culd that was started by a path.
     fs::copy(world.path("own/culd"), world.path("here/culd")).unwrap();
     let mut command = Command::new(OsStr::new("./culd"));
     command.args(LINKS[0]).current_dir(world.path("here")).env_clear();

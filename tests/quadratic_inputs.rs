@@ -1,10 +1,8 @@
-//! Inputs made for quadratic time: a hundred thousand of one thing, in files that are small for
-//! that.
+//! Inputs that provoke quadratic time: a hundred thousand of one thing in small files.
 //!
-//! In: files made here. Out: no report, or a link that took more processor time than it may.
-//! Guaranteed: each is so large that a walk over all of them for each of them takes longer than the
-//! limit, by far; processor time is limited and not the clock, so a busy machine does not matter.
-//! docs/RELIABILITY.md has the table.
+//! In: files made here. Out: no report, or a link above the limit of processor time. Guaranteed:
+//! each input is so large that a quadratic walk takes much longer than the limit. The limit is of
+//! processor time, so a busy machine does not matter. docs/RELIABILITY.md has the table.
 
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::raw::{SectionHeader, SymbolEntry, Tables};
@@ -21,7 +19,7 @@ use std::process::Command;
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Seconds of processor time: a good link of these takes a few, without optimisation.
 const SECONDS: u32 = 30;
-/// A folder, and how a link in it ends.
+/// A folder in which links run.
 struct InputFolder(tempfile::TempDir);
 
 impl InputFolder {
@@ -37,8 +35,8 @@ impl InputFolder {
         fs::write(self.path().join(name), bytes).expect("written");
     }
 
-    /// Links within the limit of processor time and `mib` of memory; returns the status and what
-    /// was said.
+    /// Links within the limit of processor time and `mib` of memory; returns the status and the
+    /// lines.
     #[track_caller]
     fn link(&self, words: &[&str], mib: usize) -> (i32, String) {
         let mut command = Command::new("sh");
@@ -75,8 +73,8 @@ fn starting<'l>(lines: &'l [String], start: &str) -> Vec<&'l String> {
     lines.iter().filter(|line| line.contains(start)).collect()
 }
 
-/// 200,000 variables whose names are alike in all but a few letters, at the front, in the middle or
-/// at the end.
+/// 200,000 variables whose names differ only in a few letters, at the front, in the middle or at
+/// the end.
 #[test]
 fn names_that_are_alike() {
     let mut object = CraftedObject::default();
@@ -96,13 +94,13 @@ fn names_that_are_alike() {
     world.links(&["-r", "a.cubin"]);
 }
 
-/// Keys that some well-known hash functions take for one: sums and xors of their letters are the
-/// same (FNV, djb2 and others fall to such sets when they are built for them; a seeded hash, as the
-/// linker has, to none that a file can know).
+/// Keys with equal values of some well-known hash functions: their sums and xors of letters are
+/// equal. (Such sets exist for FNV, djb2 and others; against the linker's seeded hash, no file can
+/// have one.)
 #[test]
 fn names_made_of_blocks_that_hash_alike() {
-    // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. ELF's and sums of
-    // letters fall to swaps.
+    // djb2: "Ez" and "FY" and "G8" collide, and so do all words of 17 of them. For ELF's hash and
+    // sums of letters, swapped letters collide.
     let mut object = CraftedObject::default();
     let blocks = ["Ez", "FY"];
     for n in 0..131_072usize {
@@ -170,8 +168,7 @@ fn members_of_one_name_and_weak_copies() {
     world.links(&["thin.a"]);
 }
 
-/// 300,000 members that are no code, empty and not: a line for each took more memory than the
-/// archive.
+/// 300,000 members without code, empty and not: a line for each took more memory than the archive.
 #[test]
 fn members_that_are_ignored() {
     let world = InputFolder::new();
@@ -205,8 +202,8 @@ fn records_about_one_place() {
     }
 }
 
-/// 100,000 records in debug information, every second one against a symbol of a section, which gets
-/// an addend in the second file: there they are resolved in two passes.
+/// 100,000 records in debug information, every second one against a symbol of a section. In the
+/// second file that symbol gets an addend, so the records are resolved in two passes.
 #[test]
 fn records_of_two_kinds_in_turn() {
     let pair = |at: usize| {
@@ -301,8 +298,7 @@ fn kernels_that_all_reach_the_same_cycle() {
     assert!(said.len() < 30 << 20, "{} bytes of messages", said.len());
 }
 
-/// 50,000 names that nobody defines, each used in a file with 50,000 variables, beside 50,000 names
-/// that are like them.
+/// 50,000 undefined names, each used in a file with 50,000 variables, with 50,000 similar names.
 #[test]
 fn names_that_nobody_defines() {
     const COUNT: usize = 50_000;
@@ -380,7 +376,7 @@ fn kernels_that_host_code_names() {
     world.links(&["a.o"]);
 }
 
-/// 100,000 records that name ends of one string of a megabyte: 10^11 bytes if each were read.
+/// 100,000 records with ends of one string of a megabyte as names: 10^11 bytes if each were read.
 #[test]
 fn records_that_name_ends_of_one_string() {
     const LENGTH: usize = 1 << 20;
@@ -408,11 +404,11 @@ fn records_that_name_ends_of_one_string() {
     let world = InputFolder::new();
     world.add("a.cubin", &object.bytes());
     let (status, said) = world.link(&["a.cubin"], 4096);
-    // Refused before they are read: the strings of all records have a limit, as names have.
+    // They are refused before they are read: the strings of all records have a limit, like names.
     assert!(status == 1 && said.contains("overlap too much"), "{status}: {said}");
 }
 
-/// 100,000 variables in shared memory that one kernel uses, and as many common ones in two files.
+/// 100,000 variables in shared memory that one kernel uses, and 100,000 common ones in two files.
 #[test]
 fn shared_and_common_variables() {
     const COUNT: usize = 100_000;
@@ -490,7 +486,7 @@ fn links_and_option_files_that_lead_nowhere() {
     assert!(lines[0].contains("fatal"), "{lines:?}");
 }
 
-/// 100,000 options: folders that are not there, libraries that are in none of them.
+/// 100,000 options: missing folders, and libraries that are in none of them.
 #[test]
 fn options_without_end() {
     let world = InputFolder::new();
@@ -517,12 +513,12 @@ fn inputs_without_end() {
     let mut words = String::new();
     for n in 0..32_000 {
         let mut bytes = object.clone();
-        // Names of one length: every kernel has its own.
+        // Names of one length; every kernel has another one.
         let name = format!("m{n}.cubin");
         if n == 0 {
             world.add(&name, &bytes);
         } else {
-            // Without the kernel: an object of nothing but a name.
+            // Without the kernel: an object with only a name.
             bytes = empty_object();
             world.add(&name, &bytes);
         }
@@ -539,8 +535,7 @@ fn empty_object() -> Vec<u8> {
     culd_testkit::fixtures::asm::assemble(text).expect("sound")
 }
 
-/// `count` variables more behind the symbols of an object, in `.nv.global`, with names of 9
-/// letters.
+/// An object with `count` more variables in `.nv.global`, with names of 9 letters.
 fn with_symbols(count: usize) -> Vec<u8> {
     let mut object = CraftedObject::default();
     object.variable("global", "v", 0);
@@ -571,8 +566,8 @@ fn with_symbols(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// Ten million symbols link; more than an output may have are refused. Not in every run: it takes
-/// half a minute and 5 GiB.
+/// Ten million symbols link; more than the limit of an output are refused. Not in every run: it
+/// takes half a minute and 5 GiB.
 #[test]
 #[ignore = "half a minute of processor time and 5 GiB of memory: cargo test -p culd-tests --test quadratic_inputs -- --ignored"]
 fn ten_million_symbols() {

@@ -1,5 +1,5 @@
-//! Programs linked in one step and in several are the same, and those of objects among files as
-//! they were compiled.
+//! Programs linked in one step and in several are the same, and so are programs of objects and
+//! compiled files.
 //!
 //! In: the recorded cases (testdata/cases) that link. Out: one test for each. Guaranteed: no
 //! reference tool is needed; `cargo xtask compare corpus --steps` does the same with nvlink, too.
@@ -35,13 +35,13 @@ fn trials() -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// True by the rules of the case's release: before 13.0 `-r` makes a program.
+/// True if `-r` makes objects by the rules of the case's release: before 13.0 it makes a program.
 fn makes_objects(case: &Case) -> Result<bool> {
     Ok(case_options(case, &case.arguments())?.dialect.makes_objects)
 }
 
-/// The link of a case that is refused is refused as well when an object of the first file is linked
-/// with the others: the code of its kernels names their own shared variables by place.
+/// A case whose link is refused is also refused if an object of the first file is linked with the
+/// others: the code of its kernels has the places of their own shared variables.
 fn refused_in_steps(case: &str) -> Result<()> {
     let case = case::named(case)?;
     let mut inputs = case.inputs()?;
@@ -59,7 +59,7 @@ fn refused_in_steps(case: &str) -> Result<()> {
         let lines = messages.iter().map(|line| line.message.to_string());
         lines.filter(|line| line.contains("partially linked kernel")).collect::<Vec<_>>()
     };
-    // Not of kernels without shared variables of their own.
+    // Not for kernels without their own shared variables.
     let (mut one, two_lines) = (lines(&one.diagnostics), lines(&two.diagnostics));
     one.retain(|line| !line.contains("'third'"));
     if one.is_empty() || two.image.is_some() || two_lines != one {
@@ -92,7 +92,7 @@ fn check(case: &Case) -> Result<()> {
             bail!("{grouping:?}: {difference}");
         }
     }
-    // One object among files as they were compiled, in the place of its own.
+    // One object among compiled files, in the place of its file.
     for at in [0, inputs.len() - 1] {
         let object = image(&step, &inputs[at..=at]).context("an object")?;
         let mut made = inputs.clone();

@@ -1,5 +1,4 @@
-//! What the relocation tables name as their proof is there: a recorded case that has a record of
-//! the type.
+//! The proofs that the relocation tables name exist: recorded cases with a record of the type.
 
 use std::collections::{HashMap, HashSet};
 

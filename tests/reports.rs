@@ -1,8 +1,8 @@
-//! Reports of links: what they say, that hostile names are text everywhere, that a packed link is
-//! made again elsewhere.
+//! Reports of links: their contents, hostile names as text, and packed links that are repeated
+//! elsewhere.
 //!
-//! In: files of the quickstart, and objects made here. Out: a report of what is wrong. Guaranteed:
-//! nothing but the command, a shell and tar is needed.
+//! In: files of the quickstart, and objects made here. Out: a report of faults. Guaranteed: only
+//! the command, a shell and tar are needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn the_command_and_the_library_report_the_same() {
     assert_eq!(whole_link.output_bytes, own_link.output_bytes);
     assert_eq!(whole, own);
     assert_eq!(Report::from_json(&own.to_json()).expect("JSON"), own);
-    // Sections do not overlap, and are all of the file but headers and gaps.
+    // Sections do not overlap, and are the whole file except headers and gaps.
     let image = &own.images[0];
     let mut end = 64;
     for section in image.sections.iter().filter(|section| !section.category.is_nobits()) {
@@ -116,11 +116,11 @@ fn a_root_keeps_a_function_and_what_it_calls() {
     assert_eq!(link(&[]), [""; 0]);
     assert_eq!(link(&["-u", "smooth"]), ["smooth"]);
     assert_eq!(link(&["--undefined=unused,smooth"]), ["unused", "smooth"]);
-    // As in other linkers, what nobody defines is no error.
+    // As in other linkers, undefined names are no error here.
     assert_eq!(link(&["-u", "nowhere"]), [""; 0]);
 }
 
-/// Names that would do something if anybody obeyed them.
+/// Names that would have an effect if they were interpreted.
 fn hostile() -> Vec<String> {
     let mut names: Vec<String> = [
         "</script><script>document.title='obeyed'</script>",
@@ -206,8 +206,8 @@ fn hostile_names_are_text_everywhere() {
     assert!(!place.join("obeyed").exists());
 }
 
-/// Packs a link that `words` make in `place`, unpacks it elsewhere, makes it again without the
-/// original files, and compares.
+/// Packs the link of `words` in `place`, unpacks it elsewhere, repeats it without the original
+/// files, and compares.
 fn packed(place: &Path, words: &[&str]) {
     culd(place, &[words, &["-o", "out.cubin", "--reproduce=again.tar"]].concat());
     let elsewhere = tempfile::tempdir().expect("a folder");

@@ -1,8 +1,8 @@
-//! The same program through the command, the Rust library and the C library: the same image.
+//! The command, the Rust library and the C library make the same image of a program.
 //!
-//! In: recorded cases of every architecture. Out: the case that comes out otherwise. Guaranteed:
-//! all sections count, their order, and the header of the file; only the tool note is aside, which
-//! names the options of a command.
+//! In: recorded cases of every architecture. Out: the case with a difference. Guaranteed: all
+//! sections count, their order, and the header of the file; only the tool note does not, because it
+//! has the options of a command.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// `NVJITLINK_INPUT_CUBIN`
 const CUBIN: i32 = 1;
 
-/// Name, type, flags, what it is linked to, and bytes of each section; and what the header says.
+/// Name, type, flags, link and bytes of each section; and the header's flags.
 type ComparedParts = (u32, Vec<(Vec<u8>, u32, u64, u32, u32, Vec<u8>)>);
 
 fn parts(image: &[u8]) -> ComparedParts {
@@ -32,7 +32,7 @@ fn parts(image: &[u8]) -> ComparedParts {
     (cubin.header.flags, sections.collect())
 }
 
-/// The options in the words of the C library; nothing where it has none for one.
+/// The options in the words of the C library; `None` if it lacks one.
 fn words(case: &Case, folder: &Path) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut all = case.arguments().into_iter().filter(|word| !word.ends_with(".cubin"));

@@ -1,6 +1,6 @@
-//! `culd install-shadow` with the real program: what it puts there runs, and is nvlink by name.
+//! `culd install-shadow` with the real program: the installed program runs as nvlink.
 //!
-//! That nvcc and CMake find it there is shown by `cargo xtask compare e2e`, which needs them.
+//! `cargo xtask compare e2e` shows that nvcc and CMake find it; it needs them.
 
 use culd_testkit::fixtures::case;
 use culd_tests::{FinishedCommand, command};
@@ -38,7 +38,7 @@ fn install(culd: &Path, world: &Path) {
     assert!(done.stdout.contains("tk/bin/nvcc'"), "{}", done.stdout);
 }
 
-/// What was linked is what the case says.
+/// Checks that the output is that of the case.
 fn assert_linked(case: &case::Case, world: &Path) {
     let linked = fs::read(world.join("out.cubin")).expect("an output");
     let expected = case.expected_output().expect("it is text").expect("the case links");
@@ -61,7 +61,7 @@ fn the_nvlink_of_a_shadow_is_culd() {
     assert_eq!(done.status, 1);
 }
 
-/// nvcc runs the first nvlink of PATH: that of the shadow, and if that cannot be run, another one.
+/// nvcc runs the first nvlink of PATH: that of the shadow, or another one if that cannot run.
 #[test]
 fn a_shadow_links_though_culd_and_the_shadow_have_moved() {
     let case = case::named("headers-and-order/every-section-90").expect("the case");
@@ -120,7 +120,7 @@ fn a_link_says_that_the_toolkit_or_culd_has_changed() {
     assert_eq!((done.status, done.stderr.as_str()), (0, ""));
     fs::remove_file(at("culd")).expect("removed");
 
-    // The same release again is no other one.
+    // The same release again is no change.
     release("13.0");
     fs::write(at("toolkit/bin/nvcc"), "another").expect("written");
     let done = run(&nvlink, "nvlink", LINK, world.path());
@@ -137,7 +137,7 @@ fn a_link_says_that_the_toolkit_or_culd_has_changed() {
     );
     assert_eq!((done.status, done.stderr), (1, line));
     assert!(!at("out.cubin").exists());
-    // Who names the release knows which one it is.
+    // With a named release, there is no doubt.
     let done = run(&nvlink, "nvlink", &format!("--dialect=13.0 {LINK}"), world.path());
     assert_eq!((done.status, done.stderr.as_str()), (0, ""));
     assert_linked(&case, world.path());

@@ -1,10 +1,10 @@
-//! Every system call of a link fails, one at a time: disks that break, full disks, no memory, no
-//! threads, interrupted and short reads and writes.
+//! Every system call of a link fails, one at a time: broken and full disks, no memory, no threads,
+//! interrupted and short reads and writes.
 //!
-//! In: the inputs of a recorded case and a fault. Out: no report, or the call and what came of it.
-//! Guaranteed: the calls are those the kernel sees (ptrace), so that it does not matter how the
-//! program makes them; a sweep ends only when a link ended before the call's turn came, and counts
-//! how often the fault struck. docs/RELIABILITY.md has the table.
+//! In: the inputs of a recorded case and a fault. Out: no report, or the call and the result of the
+//! link. Guaranteed: the calls are those that the kernel sees (ptrace), however the program makes
+//! them. A sweep ends when a link ends before the turn of the call, and counts how often the fault
+//! struck. docs/RELIABILITY.md has the table.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use culd_cubin::Cubin;
@@ -30,9 +30,9 @@ const CASE: &str = "headers-and-order/every-section-90";
 const OLD: &[u8] = b"the output of an earlier link";
 /// The first input is mapped, the second one read (16 KiB).
 const MAPPED: usize = 64 << 10;
-/// What ends a link that does not end.
+/// The time limit of a link.
 const LIMIT: Duration = Duration::from_secs(60);
-/// More calls than any of these links makes.
+/// More calls than any of these links make.
 const MOST: u64 = 5000;
 
 /// What happens to a call.
@@ -40,19 +40,19 @@ const MOST: u64 = 5000;
 enum InjectedFault {
     /// It is not made and fails.
     Fails(Errno),
-    /// It is not made and fails, and so do all later ones.
+    /// It fails without being made, and so do all later ones.
     FailFromNowOn(Errno),
-    /// It takes or gives one byte, or one piece, only.
+    /// It transfers only one byte, or one piece.
     Short,
-    /// The process stops when it has been made, and nobody traces it any more.
+    /// The process stops after the call, and tracing ends.
     Stops,
 }
 
 /// Which calls it happens to.
 #[derive(Clone, Copy, Debug)]
 enum FaultyCalls {
-    /// All but those by which a process ends or its signals return, and those that cannot fail as
-    /// they are called.
+    /// All calls except those that end a process or return from a signal, and those that cannot
+    /// fail with their arguments.
     All,
     These(&'static [libc::c_long]),
 }
@@ -94,7 +94,7 @@ struct FaultTrial {
     child: Child,
     /// `StillAlive` when it was stopped.
     end: WaitStatus,
-    /// The number of the call that was struck first, and its first argument.
+    /// The number of the first call that was struck, and its first argument.
     struck: Option<(libc::c_long, u64)>,
     said: String,
 }
@@ -113,7 +113,7 @@ fn two() -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// A chain of modules: more than a heap as it is at the start has room for.
+/// A chain of modules that does not fit the heap at the start.
 fn many() -> Vec<(String, Vec<u8>)> {
     const COUNT: usize = 60;
     let mut module =
@@ -171,19 +171,19 @@ impl TracedFolder {
         self.output()
     }
 
-    /// Links; `fault` happens to the call of that number, from 0, among `calls`.
+    /// Links; `fault` strikes the call with the number `turn`, from 0, among `calls`.
     fn link(&self, calls: FaultyCalls, turn: u64, fault: InjectedFault) -> FaultTrial {
         fs::write(self.path().join("out"), OLD).expect("written");
         let said = File::create(self.path().join("said")).expect("made");
         let mut command = Command::new("sh");
-        // It stops itself, so that it can be traced from its first call on without code between
-        // fork and exec.
+        // It stops itself, so that it can be traced from its first call without code between fork
+        // and exec.
         command.args(["-c", "kill -STOP $$; exec \"$0\" \"$@\"", CULD, "-arch=sm_90"]);
         command.args(&self.words).args(["-o", "out"]);
         command.current_dir(self.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("sh starts");
         let pid = Pid::from_raw(child.id() as i32);
-        // Dropped at the end of the link, which ends the watch.
+        // It is dropped at the end of the link, which ends the watch.
         let (watched, watch) = mpsc::channel::<()>();
         thread::spawn(move || {
             if watch.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -197,7 +197,7 @@ impl TracedFolder {
         FaultTrial { child, end, struck, said: String::from_utf8_lossy(&said).into_owned() }
     }
 
-    /// A link that has stopped while a part of the output is in the temporary file.
+    /// A link that has stopped with a part of the output in the temporary file.
     fn stopped(&self) -> FaultTrial {
         let trial = self.link(FaultyCalls::These(&[libc::SYS_pwrite64]), 0, InjectedFault::Stops);
         assert_eq!((trial.end, self.left().len()), (WaitStatus::StillAlive, 1), "{}", trial.said);
@@ -245,8 +245,8 @@ fn trace(
         Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACEEXEC | Options::PTRACE_O_EXITKILL;
     ptrace::setoptions(pid, options).expect("options");
     kill(pid, Signal::SIGCONT).expect("it is there");
-    // The calls of the shell, the loader and the standard library before `main` do not count; the
-    // last thing that the library sets up is its handler for stacks that overflow.
+    // Calls of the shell, the loader and the standard library before `main` do not count. The
+    // library's last step is the handler of stack overflows.
     let (mut executed, mut begun, mut entered) = (false, false, false);
     let (mut seen, mut struck, mut failing, mut arguments) = (0, None, None, None);
     let mut deliver = None;
@@ -260,8 +260,7 @@ fn trace(
                 if !entered {
                     let handler = number == libc::SYS_rt_sigaction && registers.rsi != 0;
                     begun |= executed && handler && registers.rdi == Signal::SIGSEGV as u64;
-                    // A call leaves its arguments where they are, and the program may count on
-                    // that.
+                    // A call keeps its arguments, and the program may depend on that.
                     if let Some((rdi, rdx)) = arguments.take() {
                         (registers.rdi, registers.rdx) = (rdi, rdx);
                         if let Some(errno) = failing.take() {
@@ -289,11 +288,10 @@ fn trace(
                 match fault {
                     InjectedFault::Short => registers.rdx = registers.rdx.min(1),
                     InjectedFault::Stops => unreachable!("returned above"),
-                    // It has no errors: what it cannot give it leaves as it is, which is what it
-                    // answers to 0.
+                    // `brk` has no errors: if it cannot grow, it returns the old end, as for 0.
                     _ if number == libc::SYS_brk => registers.rdi = 0,
                     InjectedFault::Fails(errno) | InjectedFault::FailFromNowOn(errno) => {
-                        // A number that no call has; what it returns is replaced when it returns.
+                        // A number of no call; its result is replaced when it returns.
                         registers.orig_rax = u64::MAX;
                         failing = Some(errno);
                     }
@@ -313,7 +311,7 @@ fn trace(
     }
 }
 
-/// Strikes each call in turn; `judge` gets the links that were struck. Returns how many those were.
+/// Strikes each call in turn; `judge` gets the links that were struck. Returns their number.
 fn sweep(
     world: &TracedFolder,
     calls: FaultyCalls,
@@ -334,7 +332,7 @@ fn sweep(
     panic!("no end of calls");
 }
 
-/// The old output and a line about it, or the new one.
+/// Checks that there is the old output and a line about it, or the new output.
 fn old_or_new(world: &TracedFolder, trial: &FaultTrial, what: &str) {
     let (number, argument) = trial.struck.expect("a call");
     let output = world.output();
@@ -381,8 +379,8 @@ fn every_call_fails_once_as_on_a_full_disk_while_the_output_is_verified() {
     assert!(struck > 20, "{struck} calls");
 }
 
-/// A file that is a mount of its own, as in a container, or that somebody else owns in a sticky
-/// folder, cannot be replaced. It can be written.
+/// A file that is a mount point, as in a container, or that another user owns in a sticky folder,
+/// cannot be replaced, but it can be written.
 #[test]
 fn a_file_that_cannot_be_replaced_is_written() {
     let world = TracedFolder::new(&[], two());
@@ -425,7 +423,7 @@ fn reads_and_writes_may_be_short() {
     assert!(struck > 4, "{struck} calls");
 }
 
-/// Modules, one of them long enough that the link is shared out among threads.
+/// Modules, one of them long enough for the link to use threads.
 fn worth_threads() -> Vec<(String, Vec<u8>)> {
     let mut inputs = many();
     inputs[0].1.resize(8 << 20, 0);
@@ -442,8 +440,8 @@ fn a_link_needs_no_further_thread() {
     }
 }
 
-/// Signals by which nobody ends a process, or that do not end one: those that stop one are not
-/// sent.
+/// Signals that do not end a process, or that nobody uses for that; those that stop a process are
+/// not sent.
 const HARMLESS: [Signal; 6] = [
     Signal::SIGCHLD,
     Signal::SIGCONT,
@@ -456,10 +454,10 @@ const HARMLESS: [Signal; 6] = [
 ];
 const NOT_SENT: [Signal; 5] =
     [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
-/// The C library has two of those in between for itself.
+/// The C library uses two signals in between.
 const SIGNALS: [std::ops::RangeInclusive<i32>; 2] = [1..=31, 34..=64];
 
-/// While a part of the output is in the temporary file.
+/// Signals while a part of the output is in the temporary file.
 #[test]
 fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
     let world = TracedFolder::new(&[], two());
@@ -467,7 +465,7 @@ fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
     let sent = |signal: &i32| NOT_SENT.iter().all(|&other| other as i32 != *signal);
     for signal in SIGNALS.into_iter().flatten().filter(sent) {
         let mut trial = world.stopped();
-        // There is no name for those of 32 and more.
+        // Signals from 32 on have no names.
         let (pid, script) = (trial.child.id(), "kill -$0 $1 && kill -CONT $1");
         let kill = Command::new("sh")
             .args(["-c", script])
@@ -487,7 +485,8 @@ fn every_signal_that_ends_a_process_leaves_no_temporary_file() {
     assert!(ended > 40, "{ended} signals ended a link");
 }
 
-/// The time of the last change of bytes says nothing, that of the last change of anything does.
+/// The time of the last change of contents does not show the change, that of the last change of the
+/// inode does.
 #[test]
 fn an_input_that_changes_under_its_old_time_is_linked_again() {
     let world = TracedFolder::new(&[], two());
@@ -496,7 +495,7 @@ fn an_input_that_changes_under_its_old_time_is_linked_again() {
     let mut other = bytes.clone();
     let cubin = Cubin::parse(&bytes).expect("a cubin");
     let code = cubin.sections.iter().find(|section| section.is_code()).expect("code");
-    // An immediate operand of the first instruction, or what is in its place.
+    // An immediate operand of the first instruction, or the bits in its place.
     other[code.data.as_ptr().addr() - bytes.as_ptr().addr() + 4] ^= 1;
     fs::write(&path, &other).expect("written");
     let new = world.linked();

@@ -1,14 +1,14 @@
 //! A file of a system library is linked if something needs it.
 //!
-//! In: recorded cases, of which some inputs are marked as a system library. Out: no report, or a
-//! link that differs from the one with the files that should be in it. `cargo xtask compare real`
-//! links with libcudadevrt itself.
+//! In: recorded cases with some inputs marked as a system library. Out: no report, or a link that
+//! differs from that of the expected files. `cargo xtask compare real` links with libcudadevrt
+//! itself.
 
 use culd_link::{Input, LinkOutcome, Session};
 use culd_testkit::fixtures::case;
 use culd_tests::link_options;
 
-/// Files of a recorded case, with those at `system` marked; names may be left out.
+/// Links files of a recorded case, with those at `system` marked.
 fn linked(case: &str, files: &[&str], system: &[&str], keep: bool) -> LinkOutcome {
     let inputs = case::named(case).and_then(|case| case.inputs()).expect("the recorded case");
     let input = |file: &&str| {

@@ -1,8 +1,8 @@
-//! Code that tools put into other programs (`-astoolspatch`, docs/DIALECTS.md).
+//! Code that tools insert into other programs (`-astoolspatch`, docs/DIALECTS.md).
 //!
-//! In: the objects of a recorded case, as they are and marked as ptxas 13.3 and later mark patches.
-//! Out: every function of marked objects, as with `-g -suppress-debug-info`, or the line about the
-//! first that has no mark.
+//! In: the objects of a recorded case, unchanged, and with the mark of ptxas 13.3 and later for
+//! patches. Out: every function of marked objects, as with `-g -suppress-debug-info`, or the line
+//! about the first without a mark.
 
 use culd_cubin::attr::code;
 use culd_cubin::build::object::{AttributePayload, ObjectAttribute, ObjectBuilder, SectionContent};

@@ -4,7 +4,7 @@ use culd_driver::hints::{UnlinkedCode, UnlinkedReason, holds, undefined};
 use culd_testkit::fixtures::case;
 use std::cell::Cell;
 
-/// The bytes of an object that defines `_Z4stepj` and `reduce_sun`, and `_Z4hidev` for itself.
+/// The bytes of an object that defines `_Z4stepj`, `reduce_sun` and the local `_Z4hidev`.
 fn object() -> Vec<u8> {
     let inputs = case::named("explained/undefined").and_then(|case| case.inputs());
     inputs.expect("a recorded case").pop().expect("its last input").1

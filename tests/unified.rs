@@ -13,7 +13,7 @@ use culd_tests::{case_options, lines, link};
 
 const CASE: &str = "unified/called-90";
 
-/// What is changed in the first file and in the index file, and what is said then.
+/// A change of the first file, one of the index file, and the expected lines.
 type UnifiedDamage = (fn(&mut Editor), fn(&mut Uidx), &'static [&'static str]);
 
 fn forget(id: UnifiedId) -> impl Fn(&mut Uidx) {
@@ -117,7 +117,7 @@ fn wrong_entries_are_reported() {
 
 const MERCURY_CASE: &str = "unified/called-100";
 
-/// What is changed in the first file of [`MERCURY_CASE`], and what the one line says then.
+/// A change of the first file of [`MERCURY_CASE`], and the expected line.
 type MercuryDamage = (fn(&mut Editor), &'static str);
 
 #[rustfmt::skip]
@@ -149,8 +149,8 @@ fn slots_that_the_table_is_not_made_for_are_refused() {
 }
 
 /// ptxas 13.1 and later make slots of twice the size with -g (seed 980225 of the generated programs
-/// by 13.5, sm_90): nvlink counts slots by their bytes, so that no program can be made of them, and
-/// keeps them in objects.
+/// by 13.5, sm_90): nvlink counts slots by their bytes, so it can make no program of them; it keeps
+/// them in objects.
 #[test]
 fn a_slot_counts_by_its_bytes() {
     let case = case::named(CASE).expect("the recorded case");

@@ -1,8 +1,8 @@
 //! `--verify`: the outputs of both linkers are sound by an independent reader, and damage to one is
 //! reported.
 //!
-//! In: the recorded cases. Out: no report, or what is wrong. Guaranteed: each invariant has a
-//! damage that breaks it.
+//! In: the recorded cases. Out: no report, or the faults. Guaranteed: each invariant has a damage
+//! that breaks it.
 
 use culd_driver::verify;
 use culd_testkit::fixtures::case;

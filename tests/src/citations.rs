@@ -1,16 +1,16 @@
-//! Comments and pages name cases, pages and headings that exist.
+//! Checks that comments and pages name only cases, pages and headings that exist.
 //!
-//! In: the files of the source tree. Out: one line per citation of something that is not there.
-//! What counts as one: in comments of Rust files `case topic/name`, `cases a/b, c/*`, and pages of
-//! docs with or without a heading behind a comma; in Markdown files `*topic/name*`, links to files,
-//! and paths from the root of the tree.
+//! In: the files of the source tree. Out: one line for each citation without a target. Citations
+//! are, in comments of Rust files, `case topic/name`, `cases a/b, c/*`, and pages of docs, perhaps
+//! with a heading behind a comma; in Markdown files, `*topic/name*`, links to files, and paths from
+//! the root of the tree.
 
 use crate::tidy::SourceFile;
 
 /// Folders of cases.
 const CASES: [&str; 2] = ["testdata/corpus/", "testdata/cases/"];
 
-/// Folders whose files pages name by their paths.
+/// Folders whose files are named in pages by their paths.
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "examples/", "testdata/", "tests/", "xtask/"];
 
 /// Cases and pages that comments name.
@@ -94,7 +94,7 @@ fn emphasised(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// True if a folder of cases has the name; `*` stands for anything, and so does nothing at all.
+/// True if a folder of cases has the name; `*` matches any name, and so does an empty one.
 fn exists(files: &[SourceFile], name: &str) -> bool {
     let (topic, case) = name.split_once('/').unwrap_or((name, ""));
     let fits = |folder: &str| {
@@ -111,7 +111,7 @@ fn exists(files: &[SourceFile], name: &str) -> bool {
     })
 }
 
-/// What is wrong with names of pages and headings.
+/// The wrong names of pages and headings.
 fn pages(files: &[SourceFile], text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("docs/") {

@@ -1,7 +1,7 @@
-//! Objects with a hundred thousand of one thing, as text that is assembled.
+//! Makes objects with a hundred thousand of one thing, as text that is assembled.
 //!
-//! In: lines for the tables. Out: a cubin for sm_80. Guaranteed: a kernel `k` is always in it; what
-//! is added is what no compiler would write so often, and sound.
+//! In: lines for the tables. Out: a cubin for sm_80. Guaranteed: it always has a kernel `k`; the
+//! added parts are sound.
 
 use culd_testkit::fixtures::asm;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 /// EXIT.
 pub const CODE: &str = "4d790000 00000000 00008003 00ea0f00";
 
-/// An object for sm_80 as text: a kernel `k`, and what is added.
+/// An object for sm_80 as text: a kernel `k`, and the added parts.
 #[derive(Debug, Default)]
 pub struct CraftedObject {
-    /// Lines of the string table in front of the names of symbols.
+    /// Lines of the string table before the names of symbols.
     pub strings: String,
     /// Lines for local symbols.
     pub locals: String,
@@ -122,7 +122,7 @@ impl CraftedObject {
     }
 }
 
-/// The object of which `text` is the text form.
+/// The object with the text form `text`.
 pub fn assemble(text: &str) -> Vec<u8> {
     asm::assemble(text).unwrap_or_else(|error| panic!("{error}"))
 }

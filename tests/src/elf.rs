@@ -1,8 +1,7 @@
 //! Overwrites single fields of a good cubin.
 //!
 //! In: the bytes of a well-formed file. Out: the same bytes with one field changed. Guaranteed:
-//! nothing else changes; a section, symbol or field that is not there is a mistake in the test and
-//! panics.
+//! nothing else changes. A missing section, symbol or field is a mistake in the test and panics.
 
 use culd_cubin::Cubin;
 use std::ops::Range;
@@ -101,12 +100,12 @@ impl Editor {
         self.put(base, field, value)
     }
 
-    /// Where the header of the first section called `name` is.
+    /// The place of the header of the first section called `name`.
     pub fn section_header(&self, name: &str) -> usize {
         self.get(0, E_SHOFF) as usize + SECTION_HEADER * self.section_index(name)
     }
 
-    /// Where the contents of the first section called `name` are.
+    /// The place of the contents of the first section called `name`.
     pub fn content(&self, name: &str) -> Range<usize> {
         let base = self.section_header(name);
         let start = self.get(base, SH_OFFSET) as usize;

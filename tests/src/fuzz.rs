@@ -1,8 +1,8 @@
-//! Bodies of the fuzz targets: what `fuzz/` runs for hours, `cargo test` runs over the files of
+//! Bodies of the fuzz targets. `fuzz/` runs them for hours; `cargo test` runs them on the files of
 //! `testdata/fuzz`.
 //!
-//! In: any bytes. Out: nothing. Guaranteed: a body panics only if the linker did, or broke a
-//! promise of its own.
+//! In: any bytes. Out: nothing. Guaranteed: a body panics only if the linker panicked or broke a
+//! promise.
 
 use culd::{Linker, Options};
 use culd_cubin::arch::ARCHS;
@@ -46,12 +46,12 @@ pub const TARGETS: &[(&str, FuzzBody)] = &[
     ("zstd", zstd),
 ];
 
-/// Images of fat binaries above this many bytes are not unpacked.
+/// The size limit of images that are unpacked, in bytes.
 const MAX_IMAGE: u64 = 4 << 20;
 /// As many changes make a damaged cubin.
 const MAX_CHANGES: usize = 8;
 
-/// The whole file, and every record in it.
+/// Reads the whole file and every record in it.
 fn cubin(data: &[u8]) {
     let _ = Tables::parse(data);
     let _ = note::toolkit(data);
@@ -182,7 +182,7 @@ fn compressed(data: &[u8], flag: u64) {
     fatbin(&packed(payload, u32::from_le_bytes(*size).into(), flag));
 }
 
-/// A fat binary with a cubin for sm_90 that is said to have `size` bytes.
+/// A fat binary with a cubin for sm_90 whose declared size is `size` bytes.
 pub fn packed(payload: &[u8], size: u64, flag: u64) -> Vec<u8> {
     use culd_fatbin::header::{ContainerHeader, ENTRY_HEADER, EntryHeader, kind};
     let entry = EntryHeader {
@@ -231,7 +231,7 @@ fn host(data: &[u8]) {
     let _ = format!("{object:?}").len();
 }
 
-/// With the machine number of x86-64 in front: without it nothing is taken for COFF.
+/// With the machine number of x86-64 at the start: without it, nothing counts as COFF.
 fn coff(data: &[u8]) {
     host(data);
     let mut bytes = vec![0x64, 0x86];
@@ -249,7 +249,7 @@ fn demangle(data: &[u8]) {
 
 fn options(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    // Files that options name are read; a fuzzer would find devices.
+    // Options that name files are skipped: a fuzzer would find devices.
     if text.contains("opt") || text.contains('@') {
         return;
     }
@@ -277,7 +277,7 @@ fn inspect(data: &[u8]) {
     assert!(difference.is_empty(), "a file differs from itself");
 }
 
-/// A file of any kind for any target: the first byte says which, the second with which options.
+/// Links a file of any kind: the first byte chooses the target, the second the options.
 fn link_file(data: &[u8]) {
     let Some(([arch, bits], file)) = data.split_first_chunk::<2>() else { return };
     let arch = ARCHS[usize::from(*arch) % ARCHS.len()].name;
@@ -318,7 +318,7 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
         Err(error) => {
             assert!(!error.diagnostics.is_empty(), "no output and no error");
             let unsound = error.diagnostics.iter().map(ToString::to_string);
-            // A file may have the words in a name.
+            // A name in the file may have these words.
             let refusal = |line: &String| line.starts_with("fatal: --verify: ");
             let unsound = unsound.filter(refusal).collect::<Vec<_>>();
             assert!(unsound.is_empty(), "{unsound:?}");
@@ -326,8 +326,8 @@ fn link(arch: &str, words: &[String], files: Vec<(&str, Vec<u8>)>) {
     }
 }
 
-/// Changes of single fields of a recorded program: which program and options, then for each change
-/// the field and what becomes of it.
+/// Changes single fields of a recorded program. The bytes choose program and options, then for each
+/// change the field and its new value.
 fn link_records(data: &[u8]) {
     let Some(([low, high, bits], changes)) = data.split_first_chunk::<3>() else { return };
     let programs = programs();
@@ -345,7 +345,7 @@ fn link_records(data: &[u8]) {
             continue;
         };
         let value = match how % 4 {
-            // A small number, a difference, a bit, or one of those that hurt.
+            // A small number, a difference, a bit, or a value that is likely to cause errors.
             0 => u64::from(u16::from_le_bytes([*a, *b])),
             1 => little(place).wrapping_add_signed(i64::from(i16::from_le_bytes([*a, *b]))),
             2 => little(place) ^ 1 << (a % 64),

@@ -1,9 +1,8 @@
-//! Which file of a crate imports which, and what follows: the order of the phases, circles, the
-//! shape of the house.
+//! The imports between the files of a crate: the order of the phases, circles, and figures.
 //!
-//! In: the source tree. Out: the imports of a crate, what breaks the order of its folders, and a
-//! table of figures. Guaranteed: comments and tests inside a file do not count. A path counts as
-//! the file that defines its first name, so a re-export counts as the file that has it.
+//! In: the source tree. Out: the imports of a crate, the violations of the order of its folders,
+//! and a table of figures. Guaranteed: comments and tests inside a file do not count. A path counts
+//! as the file that defines its first name, so a re-export counts as the file that has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +65,7 @@ const DRIVER_ORDER: &[&str] = &[
     "lib",
 ];
 
-/// The help of tests and tasks, and its folders in their order.
+/// The testkit, and its folders in their order.
 const TESTKIT: &str = "crates/testkit/src/";
 const TESTKIT_ORDER: &[&str] = &["fixtures", "random", "reference", "probe", "scale", "lib"];
 
@@ -78,7 +77,7 @@ const CRATES: [(&str, &[&str]); 3] =
 struct Imports {
     /// Paths below `src`, sorted.
     files: Vec<String>,
-    /// Who imports whom, as places in `files`; nobody imports itself.
+    /// Pairs of importing and imported file, as places in `files`; no file imports itself.
     pairs: BTreeSet<(usize, usize)>,
 }
 
@@ -104,7 +103,7 @@ impl Imports {
         Imports { files: paths, pairs }
     }
 
-    /// The folder that a file is in, or the name of a loose file.
+    /// The folder of a file, or the name of a loose file.
     fn room(&self, file: usize) -> &str {
         let path = &self.files[file];
         path.split_once('/').map_or(path.trim_end_matches(".rs"), |(folder, _)| folder)
@@ -116,7 +115,7 @@ impl Imports {
         rooms.filter(|(from, to)| from != to).collect()
     }
 
-    /// The files that import each other, directly or not; only circles of more than one.
+    /// Groups of files that import each other, directly or not; only circles of more than one.
     fn circles(&self) -> Vec<Vec<usize>> {
         let places: Vec<usize> = (0..self.files.len()).collect();
         circles(&places, &self.pairs)
@@ -138,7 +137,7 @@ fn circles<T: Copy + Ord>(nodes: &[T], pairs: &BTreeSet<(T, T)>) -> Vec<Vec<T>> 
     found
 }
 
-/// Everything that `start` imports, directly or not; itself only where it is in a circle.
+/// Everything that `start` imports, directly or not; itself only if it is in a circle.
 fn reach<T: Copy + Ord>(start: T, pairs: &BTreeSet<(T, T)>) -> BTreeSet<T> {
     let (mut seen, mut waiting) = (BTreeSet::new(), vec![start]);
     while let Some(node) = waiting.pop() {
@@ -151,7 +150,7 @@ fn reach<T: Copy + Ord>(start: T, pairs: &BTreeSet<(T, T)>) -> BTreeSet<T> {
     seen
 }
 
-/// How many floors the rooms have: one more than the longest way down. Rooms of a circle share a
+/// The number of floors: one more than the longest path of imports. Folders of a circle share a
 /// floor.
 fn floors(arrows: &BTreeSet<(&str, &str)>, rooms: &BTreeSet<&str>) -> usize {
     let mut floor: BTreeMap<&str, usize> = rooms.iter().map(|&room| (room, 1)).collect();
@@ -180,15 +179,15 @@ fn module(path: &str) -> Vec<&str> {
     parts
 }
 
-/// The text without comments, and without what is only for tests.
+/// The text without comments and tests.
 fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]").unwrap_or(text.len());
     let lines = text[..end].lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.map(|line| line.split(" // ").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// The names of this crate that `code` in `module` spells from `crate`, `self` or `super`, from the
-/// crate's root.
+/// The paths in `code` of `module` that start with `crate`, `self` or `super`, from the crate's
+/// root.
 fn names(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for root in ["crate", "self", "super"] {
@@ -211,7 +210,7 @@ fn names(code: &str, module: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// Adds the paths of a use tree to `found`, each behind `base`; returns what follows the tree.
+/// Adds the paths of a use tree to `found`, each after `base`; returns the text after the tree.
 fn tree<'t>(mut text: &'t str, base: &[String], found: &mut Vec<Vec<String>>) -> &'t str {
     let mut path = base.to_vec();
     loop {
@@ -235,7 +234,7 @@ fn tree<'t>(mut text: &'t str, base: &[String], found: &mut Vec<Vec<String>>) ->
             Some(behind) => text = behind,
             None => {
                 found.push(path);
-                // A new name, or what is no path at all.
+                // A new name, or text that is no path.
                 let end = rest.find([',', '}', ';', '\n', ')']).unwrap_or(rest.len());
                 return &rest[end..];
             }
@@ -243,7 +242,7 @@ fn tree<'t>(mut text: &'t str, base: &[String], found: &mut Vec<Vec<String>>) ->
     }
 }
 
-/// Where a file imports from a later folder of its crate, or from the face of the crate.
+/// The imports from a later folder of a crate, or from the face of the crate.
 pub(crate) fn order(files: &[SourceFile]) -> Vec<String> {
     CRATES.iter().flat_map(|&(src, order)| late_imports(files, src, order)).collect()
 }
@@ -259,7 +258,7 @@ fn late_imports(files: &[SourceFile], src: &str, order: &[&str]) -> Vec<String> 
     unknown.chain(late).collect()
 }
 
-/// The shape of the crates as a table, and below it what breaks their order.
+/// Figures of the crates as a table, with the violations of their order below.
 pub fn table(files: &[SourceFile]) -> String {
     let mut out = String::from(
         "| crate | files | rooms | floors | arrows | back up | circles of files | spanning rooms |\n\

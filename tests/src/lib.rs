@@ -1,6 +1,6 @@
-//! What the tests share: links through the library and through the command.
+//! Helpers of the tests: links through the library and through the command.
 //!
-//! In: a command line and inputs. Out: what came of the link. Guaranteed: both ways see the same
+//! In: a command line and inputs. Out: the result of the link. Guaranteed: both ways have the same
 //! names and options.
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// No test link takes anywhere near this long, even on a busy machine.
+/// Much longer than any test link takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The name by which the command is started.
@@ -42,7 +42,7 @@ pub struct FinishedCommand {
     pub stderr: String,
 }
 
-/// Runs the command `program`, which calls itself `name`, in the folder `dir`.
+/// Runs the command `program`, whose lines start with `name`, in the folder `dir`.
 ///
 /// # Errors
 /// As [`finish`].
@@ -64,7 +64,7 @@ pub fn command(
 /// Runs a linker to its end.
 ///
 /// # Errors
-/// When it cannot be started, is ended by a signal or does not end.
+/// When it cannot be started, ends by a signal or does not end.
 pub fn finish(command: &mut Command) -> Result<FinishedCommand> {
     command.env_remove("LD_LIBRARY_PATH");
     let run: Run = process::run(command, LIMIT).context("cannot start the linker")?;
@@ -77,11 +77,11 @@ pub fn finish(command: &mut Command) -> Result<FinishedCommand> {
     })
 }
 
-/// Options for the library that a command line without output stands for; inputs count only for the
-/// tool note of a link with `-g`, and may be left out.
+/// The library options of a command line without output. Its inputs matter only for the tool note
+/// of a link with `-g`, and may be left out.
 ///
 /// # Errors
-/// When it is no command line of a link.
+/// When it is not the command line of a link.
 pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     let mut line = arguments.to_vec();
     line.extend(["-o", "out.cubin"].map(str::to_owned));
@@ -94,10 +94,10 @@ pub fn link_options(arguments: &[String]) -> Result<LinkOptions> {
     Ok(culd_driver::link_options(&options, target.arch(), dialect))
 }
 
-/// Options for the library that the recorded `case` has with `arguments`, the index file included.
+/// The library options of the recorded `case` with `arguments`, with its index file.
 ///
 /// # Errors
-/// As [`link_options`], and when there is no such index file or it is none.
+/// As [`link_options`], and when the index file is missing or malformed.
 pub fn case_options(case: &Case, arguments: &[String]) -> Result<LinkOptions> {
     let mut options = link_options(arguments)?;
     if let Some(at) = arguments.iter().position(|word| word == "-uidx") {

@@ -1,8 +1,8 @@
 //! The public items of a crate as text.
 //!
-//! In: the folder of a crate. Out: its public items as a Rust file without bodies, in the places
-//! where users find them. Guaranteed: a change of a signature, field, variant, derive or attribute
-//! changes the text. Items that a macro makes are listed as the call of the macro.
+//! In: the folder of a crate. Out: its public items as a Rust file without bodies, by the paths of
+//! users. Guaranteed: a change of a signature, field, variant, derive or attribute changes the
+//! text. Items of a macro are listed as the call of the macro.
 
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ pub const CRATES: [(&str, &str); 5] = [
     ("culd-reloc", "crates/reloc"),
 ];
 
-/// Crates without a stable interface, whose items others export.
+/// Crates without a stable interface, whose items other crates export.
 const INTERNAL: [(&str, &str); 2] =
     [("culd_driver", "crates/driver"), ("culd_link", "crates/link")];
 
@@ -39,7 +39,7 @@ struct CrateSource {
 /// The listing of the crate in `folder`.
 ///
 /// # Errors
-/// A source file cannot be read or parsed.
+/// When a source file cannot be read or parsed.
 pub fn listing(folder: &Path) -> Result<String> {
     let mut source = CrateSource::of(folder)?;
     for (name, internal) in INTERNAL {
@@ -113,7 +113,7 @@ impl CrateSource {
         all
     }
 
-    /// The items that `use` with the tree `tree` behind `path` brings to the module at `place`.
+    /// The items that a `use` of `tree` after `path` brings into the module at `place`.
     fn imported(
         &self,
         place: &ModulePath,
@@ -192,7 +192,7 @@ impl CrateSource {
         Some(all)
     }
 
-    /// The item without what users do not see, and its impls; nothing for a private one.
+    /// The public part of the item, and its impls; empty for a private one.
     fn listed(&self, place: &ModulePath, item: &Item) -> Vec<Item> {
         let Some(shown) = shown(item) else { return Vec::new() };
         let mut all = vec![shown];
@@ -329,7 +329,7 @@ fn shown(item: &Item) -> Option<Item> {
     Some(item)
 }
 
-/// Leaves public fields; `all` for those of a variant, which are public without a word.
+/// Keeps public fields; `all` for those of a variant, which are always public.
 fn fields(fields: &mut Fields, all: bool) {
     let mut hidden = false;
     match fields {
@@ -358,7 +358,7 @@ fn fields(fields: &mut Fields, all: bool) {
     }
 }
 
-/// An impl with its public parts, without bodies; nothing if there are none.
+/// An impl with its public parts, without bodies; `None` if there are none.
 fn public_impl(item: &ItemImpl) -> Option<ItemImpl> {
     if is_test(&item.attrs) {
         return None;

@@ -1,28 +1,28 @@
 //! Rules about the source tree that no compiler checks.
 //!
-//! In: the source tree. Out: one line per violation. Guaranteed: only files that belong to the
-//! project are looked at, not what tools left in `target` or hidden folders.
+//! In: the source tree. Out: one line per violation. Guaranteed: only files of the project are
+//! read, not those in `target` and hidden folders.
 
 use crate::{citations, imports};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the table under each heading of docs/DIFFERENCES.md answers, in this order.
+/// The rows of the table under each heading of docs/DIFFERENCES.md, in order.
 const QUESTIONS: [&str; 5] = ["nvlink", "culd", "why", "consequence", "checked by"];
 
 /// Longest source file, in lines.
 const MAX_LINES: usize = 800;
 /// Widest line of running text, in characters.
 const MAX_WIDTH: usize = 100;
-/// What the library and the format must not touch: the world outside their arguments.
+/// Parts of std that the library and the format must not use: the world outside their arguments.
 const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
-/// Starts of paths that exist on one machine only.
+/// Starts of paths that exist on one machine.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may hold unsafe code: one maps inputs, one handles the signals that come of it,
-/// one calls the CUDA driver to test programs, one is called from C, one calls its functions to
-/// test them, and one calls NVIDIA's library.
+/// The files that may have unsafe code: one maps inputs, one handles the signals of that, one calls
+/// the CUDA driver to test programs, one is called from C, one calls its functions to test them,
+/// and one calls NVIDIA's library.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/os/files.rs",
     "crates/driver/src/os/guard.rs",
@@ -32,7 +32,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/lto/src/nvidia.rs",
 ];
 
-/// What sees the bytes of inputs, which somebody else may be changing.
+/// Files that read the bytes of inputs, which other processes may change.
 const READERS: &[&str] = &[
     "crates/cubin/src/",
     "crates/driver/src/",
@@ -40,17 +40,17 @@ const READERS: &[&str] = &[
     "crates/link/src/",
     "crates/text/src/",
 ];
-/// What makes text of bytes without a copy of them.
+/// Functions that make text of bytes without a copy.
 const BORROWED_TEXT: &[&str] = &["from_utf8_lossy", "str::from_utf8", "utf8_chunks"];
-/// The files that may: those that copy first, and one with words of the command line.
+/// The files that may use them: those that copy first, and one with words of the command line.
 const TEXT_FILES: &[&str] =
     &["crates/cubin/src/text.rs", "crates/driver/src/options/parse.rs", "crates/text/src/lib.rs"];
 
 /// How a program prints.
 const PRINTS: &[&str] =
     &["println!(", "print!(", "eprint!(", "eprintln!(", "io::stdout()", "io::stderr()"];
-/// The files of what ships that may print: each escapes what it did not write
-/// itself, prints nothing else, or makes an output of what is open.
+/// The shipped files that may print: each escapes foreign text, prints none, or writes an output to
+/// an open file.
 const PRINTING_FILES: &[&str] = &[
     "crates/culd/src/main.rs",
     "crates/driver/src/os/output.rs",
@@ -68,7 +68,7 @@ pub struct SourceFile {
     pub text: String,
 }
 
-/// One rule: what it is about, and what breaks it.
+/// One rule: its subject, and the function that finds violations.
 pub type TidyRule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
 
 /// All rules.
@@ -101,7 +101,7 @@ pub fn files(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     for path in paths {
         let bytes = fs::read(root.join(&path)).with_context(|| path.display().to_string())?;
-        // What is no text is a cubin of the quickstart or of inspect's tests.
+        // Files that are no text are cubins of the quickstart or of inspect's tests.
         if let Ok(text) = String::from_utf8(bytes) {
             files.push(SourceFile { path: path.display().to_string(), text });
         }
@@ -236,7 +236,7 @@ fn prints(files: &[SourceFile]) -> Vec<String> {
     found
 }
 
-/// The table of crates in ARCHITECTURE.md against `[dependencies]` of their manifests.
+/// Compares the table of crates in ARCHITECTURE.md with `[dependencies]` of their manifests.
 fn dependencies(files: &[SourceFile]) -> Vec<String> {
     let mut found = Vec::new();
     let page = files.iter().find(|file| file.path == "ARCHITECTURE.md");

@@ -1,4 +1,4 @@
-//! Transcripts: command lines, the files they find, and what comes of them (testdata/cli).
+//! Transcripts: command lines, their files, and their results (testdata/cli).
 //!
 //! In: the text of a `*.toml`. Out: [`Transcript`]. Guaranteed: unknown keys and deliberate
 //! differences without an entry in docs/DIFFERENCES.md are errors. The keys are explained in
@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transcript {
-    /// Files that a run has when it names them.
+    /// Files that a run has if it names them.
     #[serde(default)]
     pub make: Recipes,
     /// The runs.
@@ -30,10 +30,10 @@ pub struct TranscriptRun {
     /// Words after the program's name, separated by blanks.
     #[serde(default)]
     args: String,
-    /// Words after those of `args`, as they are.
+    /// Words after those of `args`, not split.
     #[serde(default)]
     words: Vec<String>,
-    /// Runs of the same program that come first, as `args`; each must succeed.
+    /// Arguments of earlier runs of the same program, like `args`; each must succeed.
     #[serde(default)]
     pub before: Vec<String>,
     /// The name that the program is started by.
@@ -51,10 +51,10 @@ pub struct TranscriptRun {
     pub dir: String,
     /// The case of testdata/cases whose inputs are in the folder.
     pub case: Option<String>,
-    /// Further files in the folder, with their text.
+    /// More files in the folder, with their text.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Further files in the folder, and how they are made.
+    /// More files in the folder, with their recipes.
     #[serde(default)]
     pub make: Recipes,
     /// Files of the transcript's `make` that the command line does not name.
@@ -63,17 +63,17 @@ pub struct TranscriptRun {
     /// The command needs `ptxas`, which nvlink has built in.
     #[serde(default)]
     pub ptxas: bool,
-    /// The folder `nvvm` is there, with the library that nvlink loads for `-lto`.
+    /// The folder has `nvvm`, with the library that nvlink loads for `-lto`.
     #[serde(default)]
     pub nvvm: bool,
-    /// The case whose output is expected, when it is not `case`.
+    /// The case whose output is expected, if it is not `case`.
     like: Option<String>,
     /// The run of this transcript with the same output.
     pub same_output_as: Option<String>,
     /// nvlink does the same.
     #[serde(default)]
     pub nvlink: bool,
-    /// What is expected of culd instead, where it differs on purpose.
+    /// The expected result of culd, if it is deliberately different.
     pub culd: Option<TranscriptDifference>,
     /// Exit status.
     #[serde(default)]
@@ -81,7 +81,7 @@ pub struct TranscriptRun {
     /// Lines on standard error.
     #[serde(default)]
     stderr: Vec<String>,
-    /// The lines include culd's notes; otherwise these are not compared.
+    /// The lines include culd's notes; otherwise notes are not compared.
     #[serde(default)]
     pub notes: bool,
     /// Lines on standard output.
@@ -90,7 +90,7 @@ pub struct TranscriptRun {
     /// Only some lines of standard output are given.
     #[serde(default)]
     pub more_stdout: bool,
-    /// Files that the run leaves and that were not there before.
+    /// The new files that the run leaves.
     #[serde(default)]
     creates: Vec<String>,
     /// Files that hold this text afterwards.
@@ -134,8 +134,8 @@ impl Transcript {
     /// Reads a transcript whose runs also have the files of `recipes`.
     ///
     /// # Errors
-    /// When it is none, or gives a reason for a difference that `differences` (docs/DIFFERENCES.md)
-    /// does not have.
+    /// When it is invalid, or names a reason that `differences` (docs/DIFFERENCES.md) does not
+    /// have.
     pub fn read(path: &Path, text: &str, recipes: &Recipes, differences: &str) -> Result<Self> {
         let mut transcript: Transcript =
             toml::from_str(text).with_context(|| path.display().to_string())?;
@@ -157,8 +157,8 @@ impl TranscriptRun {
         words(&self.args).chain(self.words.iter().cloned()).collect()
     }
 
-    /// Which of the files of the transcript the run has: those that it names, also behind `=` or in
-    /// a list.
+    /// The files of the transcript that the run has: those that it names, also behind `=` or in a
+    /// list.
     pub fn names<'a>(&'a self, shared: &'a Recipes) -> impl Iterator<Item = &'a str> {
         let named = |name: &str| {
             let in_word = |word: &str| word.split(['=', ',']).any(|part| part == name);
@@ -169,7 +169,7 @@ impl TranscriptRun {
         shared.names().filter(move |name| named(name))
     }
 
-    /// The case whose output is expected when culd (`true`) or nvlink is under test.
+    /// The case whose output is expected if culd (`true`) or nvlink is under test.
     pub fn like(&self, culd: bool) -> Option<&str> {
         let other = self.culd.as_ref().filter(|_| culd).and_then(|other| other.like.as_deref());
         other.or(self.like.as_deref()).or(self.case.as_deref())
@@ -180,7 +180,7 @@ impl TranscriptRun {
         self.like(false).is_none() && self.like(true).is_some() && self.same_output_as.is_none()
     }
 
-    /// What is expected of the command when culd (`true`) or nvlink is under test.
+    /// The expected result if culd (`true`) or nvlink is under test.
     pub fn expected(&self, culd: bool) -> ExpectedRun {
         let mut expected = ExpectedRun {
             status: self.status,
@@ -205,7 +205,7 @@ pub fn words(line: &str) -> impl Iterator<Item = String> {
     line.split_whitespace().map(str::to_owned)
 }
 
-/// True when `line` is what is expected: `NUMBER` stands for any number.
+/// True if `line` is the expected one; `NUMBER` matches any number.
 pub fn matches(expected: &str, line: &str) -> bool {
     let Some((front, back)) = expected.split_once("NUMBER") else { return expected == line };
     let number = line.strip_prefix(front).and_then(|rest| rest.strip_suffix(back));

@@ -1,7 +1,7 @@
-//! Folders in which a command is run, and what is left in them.
+//! Folders in which a command runs, and the files left in them.
 //!
-//! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program
-//! that lies there can be started at once.
+//! In: the name of a recorded case, or nothing. Out: a folder with inputs. Guaranteed: a program in
+//! it can be started at once.
 
 use culd_testkit::fixtures::case;
 use std::fs::{self, Permissions};
@@ -17,11 +17,11 @@ const QUICKSTART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/quick
 /// The two objects of the quickstart.
 const OBJECTS: [&str; 2] = ["saxpy.cubin", "smooth.cubin"];
 
-/// A folder with the inputs of the recorded case `case` and a copy of `program` as `culd`, in which
-/// others may do what `mode` says.
+/// A folder with the inputs of the recorded case `case` and a copy of `program` as `culd`, with the
+/// permissions `mode`.
 ///
 /// # Panics
-/// When one of them cannot be had.
+/// When one of them cannot be made.
 #[must_use]
 pub fn with_program(program: &str, case: &str, mode: u32) -> tempfile::TempDir {
     let world = tempfile::tempdir().expect("a folder");
@@ -30,7 +30,7 @@ pub fn with_program(program: &str, case: &str, mode: u32) -> tempfile::TempDir {
         fs::write(world.path().join(name), bytes).expect("written");
     }
     // By another process: a program that is open for writing cannot be started, and a child of this
-    // one might inherit the descriptor.
+    // process might inherit the descriptor.
     let copied = Command::new("cp").arg(program).arg(world.path().join("culd")).status();
     assert!(copied.expect("cp starts").success());
     world
@@ -54,7 +54,7 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
-/// The paths of all that is in `folder` and in folders below it, sorted.
+/// The paths of everything in `folder` and below it, sorted.
 ///
 /// # Panics
 /// When a folder cannot be read.
@@ -72,7 +72,7 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The output of a process that has to end within `limit`.
+/// The output of a process, which has to end within `limit`.
 ///
 /// # Panics
 /// When it does not.
@@ -83,8 +83,8 @@ pub fn ended(child: Child, limit: Duration) -> Output {
     receiver.recv_timeout(limit).expect("it ends").expect("its output")
 }
 
-/// The signals that this process ignores, and with it what it starts: bit `n` for signal `n + 1`.
-/// What runs in the background of a shell ignores SIGINT, what nohup(1) has started SIGHUP.
+/// The signals that this process and its children ignore: bit `n` for signal `n + 1`. Background
+/// processes of a shell ignore SIGINT, those of nohup(1) ignore SIGHUP.
 ///
 /// # Panics
 /// If Linux does not report it.
