@@ -77,7 +77,7 @@ pub struct Arch {
     /// The most bytes of shared memory that a block may declare statically.
     pub shared_limit: u64,
     /// The most bytes of shared memory that a block can have on the device, with the system's; 0 on
-    /// targets of which no linker has that limit.
+    /// targets for which no linker has that limit.
     pub device_shared: u64,
     /// The first and the last release of CUDA that know it, as notes store releases: 130 is 13.0.
     pub releases: (u16, u16),

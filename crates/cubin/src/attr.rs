@@ -32,7 +32,7 @@ macro_rules! attributes {
         pub mod code {
             $(pub const $name: u8 = $code;)*
         }
-        /// Every known attribute: code, name, what its payload holds.
+        /// Every known attribute: code, name, shape of the payload.
         pub const ATTRIBUTES: &[(u8, &str, Shape)] = &[$(($code, stringify!($name), Shape::$shape),)*];
     };
 }
@@ -168,7 +168,7 @@ const PLACES: [u8; 256] = {
     places
 };
 
-/// The row of attribute `code`: its name without `EIATTR_` and what its payload holds.
+/// The row of attribute `code`: its name without `EIATTR_`, and the shape of its payload.
 pub fn known(code: u8) -> Option<(&'static str, Shape)> {
     let place = *PLACES.get(usize::from(code))?;
     ATTRIBUTES.get(usize::from(place)).map(|row| (row.1, row.2))

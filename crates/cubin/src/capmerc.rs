@@ -3,8 +3,8 @@
 //!
 //! In: the bytes of such a section, and the relocations of its function. Out: which bytes belong to
 //! which instruction of the machine code, and where the value of a relocation goes. Guaranteed
-//! after [`Capsule::parse`]: every record lies in the section, and nothing follows the last. What a
-//! record means is not known here; whatever this page does not describe is refused.
+//! after [`Capsule::parse`]: every record lies in the section, and nothing follows the last. The
+//! meaning of a record is not known here; forms that this page does not describe are refused.
 //!
 //! ```text
 //! 0   u32          section index of the machine code, in this file
@@ -160,7 +160,7 @@ pub struct Capsule<'d> {
 impl<'d> Capsule<'d> {
     /// Reads `data`, the bytes of the section called `section`.
     ///
-    /// Errors: anything else than the module's head describes. Costs O(n) in entries.
+    /// Errors: any form that the module's head does not describe. Costs O(n) in entries.
     pub fn parse(section: &'d [u8], data: &'d [u8]) -> Result<Self, Malformed> {
         let malformed = |at: usize, what: String| Malformed::section(section, at as u64, what);
         let short = || malformed(0, "too short for the head of Mercury code".to_owned());

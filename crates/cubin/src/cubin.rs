@@ -123,7 +123,7 @@ impl<'d> Section<'d> {
         shf::barriers_of(self.flags)
     }
 
-    /// True for a section of Mercury code and what belongs to it.
+    /// True for a section of the Mercury half.
     pub fn is_mercury(&self) -> bool {
         self.flags & shf::MERCURY != 0
     }
@@ -593,7 +593,7 @@ fn section_bytes<'d>(
     file_range(data, raw).ok_or(HeaderDefect::Bytes)
 }
 
-/// True for a type of section whose `sh_info` is nothing but the section of its function.
+/// True for a type of section whose `sh_info` is only the section of its function.
 fn names_owner(sh_type: u32) -> bool {
     matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED)
         || (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type)

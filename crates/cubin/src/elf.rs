@@ -89,7 +89,7 @@ pub mod sht {
     pub const MERCURY_SYMTAB: u32 = 0x7000_0085;
     /// `.nv.compat`.
     pub const CUDA_COMPAT: u32 = 0x7000_0086;
-    /// `.nv.merc.nv.resolvedrela.*`: what was applied to a Mercury section.
+    /// `.nv.merc.nv.resolvedrela.*`: the records that were applied to a Mercury section.
     pub const MERCURY_RESOLVED_RELA: u32 = 0x7000_0088;
     /// `.nv.merc.nv.callgraph`, CUDA 13.4 and later.
     pub const MERCURY_CALLGRAPH: u32 = 0x7000_008a;
@@ -124,7 +124,7 @@ pub mod shf {
         (u64::from(count) << BARRIERS.trailing_zeros()) & BARRIERS
     }
 
-    /// On every section of Mercury code and what belongs to it.
+    /// On every section of the Mercury half.
     pub const MERCURY: u64 = 0x1000_0000;
 }
 

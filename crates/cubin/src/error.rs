@@ -5,8 +5,8 @@ use std::fmt;
 
 /// A part of the input that contradicts the format.
 ///
-/// The display form is one line, "`section '.nv.info', offset 0x10: ...`"; the file's name is
-/// added by whoever knows it.
+/// The display form is one line, "`section '.nv.info', offset 0x10: ...`"; the caller adds the name
+/// of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed {
     /// Name of the section, unprintable bytes escaped, or `None` for the ELF header and the header

@@ -1,4 +1,4 @@
-//! The NVIDIA cubin format: what the bytes are, and nothing about linking them.
+//! The NVIDIA cubin format: the meaning of the bytes, without the rules of linking.
 //!
 //! In: the bytes of one ELF file for a GPU. Out: typed, zero-copy views ([`Cubin`], [`Section`],
 //! [`Symbol`]), iterators over the records of the NVIDIA section kinds ([`attr`], [`callgraph`],

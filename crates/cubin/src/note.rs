@@ -152,8 +152,8 @@ pub fn toolkit(file: &[u8]) -> Option<u16> {
     section(listed).or_else(|| (0..usize::from(read::u16_at(file, 60)?)).find_map(section))
 }
 
-/// The release of CUDA 12 in the first record of a tool note: it stands in the place of the
-/// record's version.
+/// The release of CUDA 12 in the first record of a tool note, where it replaces the record's
+/// version.
 pub fn release_of_cuda_12(tools: &[u8]) -> Option<u16> {
     let record = first_record(tools).filter(|record| record.note_type == TYPE_TKINFO)?;
     let release = read::u32_at(record.descriptor, 0)?;

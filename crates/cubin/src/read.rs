@@ -1,6 +1,6 @@
 //! Checked little-endian reads. Everything that walks input bytes goes through here.
 
-/// `len` bytes at `at`, if they are there.
+/// `len` bytes at `at`, if `data` has them.
 pub(crate) fn bytes(data: &[u8], at: usize, len: usize) -> Option<&[u8]> {
     data.get(at..at.checked_add(len)?)
 }

@@ -114,7 +114,7 @@ fn high_indices<'s, 'd>(
         return Err(Malformed::section(table.name, 0, what));
     }
     let entries = table.data.len() / 4;
-    // nvlink makes Mercury's as long as the other, although it has fewer symbols.
+    // nvlink gives Mercury's table the length of the other, although it has fewer symbols.
     let fits = if is_mercury { entries >= count } else { entries == count };
     if !fits {
         let what = format!("{entries} section indices for {count} symbols");

@@ -1,11 +1,10 @@
 //! Tables of unified functions and variables, and the file that gives them their places.
 //!
-//! A unified function (or variable) has one address in all programs that agree on it: its *id*,
-//! 128 bits that the source names, has a slot in a table that the driver maps to the same place
-//! everywhere. In: `.nv.uft.entry` and `.nv.udt.entry` sections, and uidx files
-//! (`--uidx-file`). Out: [`Entry`]s and a [`Uidx`]. Guaranteed: every count is checked against the
-//! bytes that are there; what offsets and windows mean is the linker's.
-//! docs/UNIFIED.md has the bytes.
+//! A unified function (or variable) has one address in all programs that agree on it: its *id*, 128
+//! bits that the source names, has a slot in a table that the driver maps to the same place
+//! everywhere. In: `.nv.uft.entry` and `.nv.udt.entry` sections, and uidx files (`--uidx-file`).
+//! Out: [`Entry`]s and a [`Uidx`]. Guaranteed: every count is checked against the number of bytes.
+//! The linker knows the meaning of offsets and windows. docs/UNIFIED.md has the bytes.
 
 use std::collections::HashMap;
 
@@ -98,7 +97,7 @@ pub struct UnifiedPlace {
     pub offset: u64,
 }
 
-/// A table of a uidx file: how long it is, and what lies where.
+/// A table of a uidx file: its length, and the place of each id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
     /// Bytes of the table.
@@ -131,7 +130,7 @@ pub enum BadUidx {
     /// They begin otherwise.
     #[error("no index file: it does not begin with the magic number")]
     Magic,
-    /// They are not as long as their header says.
+    /// The length differs from the header's.
     #[error("a damaged index file: it is not as long as its header says")]
     Size,
 }

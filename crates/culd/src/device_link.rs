@@ -8,7 +8,7 @@ use culd_fatbin::registration::{Machine, Visibility};
 use crate::diagnostic::{Diagnostic, LinkError};
 use crate::options::Options;
 
-/// Inputs, options and architectures of a device link: what `nvcc -dlink` makes of them.
+/// Inputs, options and architectures of a device link, as by `nvcc -dlink`.
 ///
 /// ```
 /// use culd::fatbin::registration::Machine;

@@ -2,7 +2,7 @@
 //! out.
 //!
 //! In: [`Options`] and inputs of a [`Linker`]. Out: [`Linked`], or [`LinkError`] with all messages.
-//! Guaranteed: no global state; a link that is abandoned leaves nothing behind.
+//! Guaranteed: no global state; an abandoned link leaves no files.
 #![doc = ""]
 #![doc = include_str!("../README.md")]
 //!

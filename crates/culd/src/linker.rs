@@ -58,15 +58,16 @@ impl<'d> Linker<'d> {
         Linker { options, items: Vec::new() }
     }
 
-    /// Adds `bytes`, which messages call `name`. With [`InputKind::Any`] the contents say what they
-    /// are. With any other kind, contents of another kind are an error of the link.
+    /// Adds `bytes`, which have the name `name` in messages. With [`InputKind::Any`], the kind
+    /// follows from the contents. With any other kind, contents of another kind are an error of the
+    /// link.
     pub fn add_bytes(
         &mut self,
         name: impl Into<String>,
         kind: InputKind,
         bytes: impl Into<Cow<'d, [u8]>>,
     ) -> &mut Self {
-        // The name of a file on the command line says what it is; the name of bytes does not.
+        // The name of a file on the command line decides its kind; the name of bytes does not.
         let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
         self.items.push(InputItem {
             name: name.into(),
@@ -82,7 +83,7 @@ impl<'d> Linker<'d> {
         self.add_file_of_kind(path, InputKind::Named)
     }
 
-    /// Adds the file at `path`, which must be of this kind, whatever its name.
+    /// Adds the file at `path`, which must be of this kind; its name does not matter.
     pub fn add_file_of_kind(&mut self, path: impl AsRef<Path>, kind: InputKind) -> &mut Self {
         self.items.push(InputItem::file(path, kind));
         self
@@ -107,8 +108,8 @@ impl<'d> Linker<'d> {
     /// phase, and a running ptxas is killed.
     ///
     /// # Errors
-    /// As [`Linker::link`]. [`LinkError::is_cancelled`] is true for a link that was cancelled;
-    /// nothing of it is left.
+    /// As [`Linker::link`]. [`LinkError::is_cancelled`] is true for a cancelled link, which leaves
+    /// no files.
     pub fn link_with_cancel(&self, cancel: &Cancel) -> Result<Linked, LinkError> {
         let session = Session::with_threads(self.options.threads).cancelled_by(cancel.clone());
         self.link_in(&session)

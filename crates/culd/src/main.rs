@@ -18,7 +18,7 @@ fn whole() -> u8 {
     let program = args.next().unwrap_or_default();
     let program = program_name(&culd_text::name(program)).to_owned();
     let args: Vec<OsString> = args.collect();
-    // In a shadow toolkit culd stands for three programs of it.
+    // In a shadow toolkit, culd replaces three programs.
     match program.as_str() {
         "nvcc" => return print_outcome("nvlink", culd_driver::nvcc_front(&args), None),
         "fatbinary" => {

@@ -36,8 +36,8 @@ pub enum OptionsError {
 /// Options of a link. Each method is the option of the command line with the same name;
 /// `culd --help` says more.
 ///
-/// Setters take the options by value and return them, so they can be chained. A flag that is set
-/// to `false` is as if it had never been set.
+/// Setters take the options by value and return them, so they can be chained. A flag that is set to
+/// `false` has its default again.
 ///
 /// ```
 /// use culd::Options;
@@ -202,7 +202,7 @@ impl Options {
     }
 
     /// Removes all kernels but these. A kernel is used if its mangled name contains the text; `*`
-    /// in the text stands for anything. Repeated calls add names.
+    /// in the text matches any characters. Repeated calls add names.
     #[must_use]
     pub fn kernels_used<T: Into<OsString>>(self, names: impl IntoIterator<Item = T>) -> Self {
         self.list(OptionId::KernelsUsed, names)
@@ -272,7 +272,7 @@ impl Options {
     }
 
     /// The number of threads of a large link; 0, the default, is one per core. At most four per
-    /// core are used, whatever the number. Without feature `parallel` there is one.
+    /// core are used, even if the number is larger. Without feature `parallel` there is one.
     #[must_use]
     pub fn threads(mut self, count: usize) -> Self {
         self.threads = count.min(culd_driver::most_threads());

@@ -9,8 +9,8 @@ use crate::diagnostic::Diagnostic;
 use crate::linker::Linked;
 
 impl Linked {
-    /// The contents of the image and why they are there, and definitions that were left out. The
-    /// same as `culd --report`, without the times of the phases. It is made anew by each call.
+    /// The contents of the image with the reasons, and the definitions that were left out: the
+    /// report of `culd --report`, without the times of the phases. Each call makes it again.
     pub fn report(&self) -> Report {
         Report::of_link(ReportedLink {
             output: String::new(),

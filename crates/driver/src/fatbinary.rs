@@ -1,8 +1,8 @@
 //! `culd fatbinary`, and culd under the name of fatbinary in a shadow toolkit.
 //!
-//! In: words of `fatbinary` 13. Out: a fat binary, or one as C text. Guaranteed: the bytes of
-//! `fatbinary` 13.0, but for compressed LTO-IR, which is stored; the spelling of images that older
-//! releases know is taken, too.
+//! In: words of `fatbinary` 13. Out: a fat binary, or one as C text. Guaranteed: the bytes are
+//! those of `fatbinary` 13.0, except for compressed LTO-IR, which is stored. The spelling of images
+//! in older releases is accepted, too.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -93,8 +93,8 @@ pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
     }
 }
 
-/// Does what fatbinary does with `words`: here if they are understood in full, else by the real one
-/// of the toolkit.
+/// Does the work of fatbinary for `words`: here if it understands them in full, else with the
+/// toolkit's program.
 pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
     let Some((_, marker)) = marker::own() else { return fatbinary(words) };
     match FatbinaryRequest::read(words) {

@@ -1,9 +1,8 @@
 //! culd under the name of nvcc, in a shadow toolkit.
 //!
-//! In: the words of nvcc. Out: a device link that is made in this process, or the end of this
-//! process, which becomes the real nvcc. Guaranteed: nvcc gets the same words, environment and path
-//! wherever a line is not understood in full, or fails to be one of a device link; nothing but the
-//! nvcc of the toolkit that the shadow was made of is ever started.
+//! In: the words of nvcc. Out: a device link made in this process; or this process becomes the real
+//! nvcc. Guaranteed: nvcc gets the same words, environment and path if a line is not understood in
+//! full, or is not that of a device link. Only the nvcc of the shadow's toolkit is ever started.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +30,7 @@ const OFF: &str = "--culd=off";
 /// Compilers for the machine that they run on.
 const COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
 
-/// The object of a device link that stands in a line of nvcc.
+/// The object of the device link in a line of nvcc.
 const LINKED: &str = "dlink.o";
 
 /// The decision on a line of nvcc.
@@ -44,8 +43,8 @@ enum NvccLine {
     Other,
 }
 
-/// Does what nvcc does with `words`. It returns what was made here; else this process is nvcc from
-/// then on.
+/// Does the work of nvcc for `words`. Returns the result of a device link; for any other line, this
+/// process becomes nvcc.
 pub fn nvcc_front(words: &[OsString]) -> (String, RunOutcome) {
     (String::new(), front(words))
 }
@@ -57,7 +56,7 @@ fn front(words: &[OsString]) -> RunOutcome {
              makes one",
         );
     };
-    // Another toolkit in the same place: loudly, whoever would do the work.
+    // Another toolkit in the same place is an error for all lines.
     if let Err(line) = shadow::before_link(&CommandOptions::for_nobody()) {
         return RunOutcome::fatal_line(line);
     }

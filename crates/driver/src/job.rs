@@ -1,8 +1,8 @@
 //! A link from its inputs to the image.
 //!
-//! In: [`CommandOptions`] and [`InputItem`]s. Out: the linker's inputs and options, and for
-//! programs the whole link: [`LinkedImage`]. Guaranteed: no output is written, nothing is printed;
-//! everything that was read is freed.
+//! In: [`CommandOptions`] and [`InputItem`]s. Out: the linker's inputs and options; for programs,
+//! the whole link: [`LinkedImage`]. Guaranteed: no output is written or printed; all memory of
+//! inputs is freed.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -170,9 +170,8 @@ pub(crate) struct StagedLink<'a> {
 }
 
 impl PreparedOptions<'_> {
-    /// What the inputs come to by the rules of the release that is followed, and which that is.
-    /// Where the inputs decide, they are looked at again if another release takes other images of
-    /// them.
+    /// The gathered inputs, by the rules of the release that is followed, and that release. If the
+    /// inputs decide the release, they are gathered again if it takes other images.
     fn gather<'a>(
         &self,
         sources: Sources<'a>,
@@ -193,7 +192,7 @@ impl PreparedOptions<'_> {
         (gathered, said, gathering, dialect)
     }
 
-    /// Gathers the inputs; what there is to say goes to `lines`.
+    /// Gathers the inputs; messages go to `lines`.
     pub(crate) fn stage<'a>(&self, sources: Sources<'a>, lines: &mut LineList) -> StagedLink<'a> {
         let options = self.options;
         let (mut gathered, mut said, mut gathering, mut dialect) =
@@ -237,7 +236,7 @@ impl PreparedOptions<'_> {
         StagedLink { gathered, link_options, ready }
     }
 
-    /// Has LTO-IR compiled, unless the link has failed or nothing is made of the inputs.
+    /// Compiles LTO-IR, unless the link has failed or has no output.
     fn link_time<'a>(
         &self,
         found: &mut Inputs<'a>,
@@ -283,7 +282,7 @@ pub(crate) struct PreparedLink<'o, 'd> {
     pub(crate) unused: Vec<usize>,
 }
 
-/// Links `inputs`, those of `gathered`, for a command line; what there is to say goes to `lines`.
+/// Links `inputs`, those of `gathered`, for a command line; messages go to `lines`.
 pub(crate) fn prepare<'o, 'd>(
     options: &CommandOptions,
     session: &Session,
@@ -417,7 +416,7 @@ fn selection(options: &CommandOptions) -> Selection {
     Selection::Named { kernels: texts(kernels), variables: texts(variables) }
 }
 
-/// Which kernels host code keeps: all, if it says nothing.
+/// The kernels that host code keeps: all, if it has no lists.
 fn host_references(references: Option<&HostUses<'_>>) -> Selection {
     let selects = |references: &&HostUses<'_>| references.selects;
     let Some(references) = references.filter(selects) else { return Selection::All };

@@ -1,5 +1,5 @@
-//! Everything between a command line, or a program, and the linker: options, inputs, files, what is
-//! printed.
+//! Everything between a command line, or a program, and the linker: options, inputs, files,
+//! messages.
 //!
 //! In: arguments. Out: the output file and an [`RunOutcome`] with exit status and lines.
 //! Guaranteed: no global state; an existing output is replaced only by a complete new one.

@@ -3,9 +3,9 @@
 //!
 //! Every object with device code is a module with an id. The host object of a device link registers
 //! the linked modules and lists their ids (`def <id>` in `__nv_module_id`). Such objects are inputs
-//! of later links, mostly as members of libraries that carry their own device link. The modules in
-//! their lists are in a program already: they are neither linked nor registered again, wherever
-//! they stand on the line (docs/rules/inputs.md, 6).
+//! of later links, mostly as members of libraries with their own device link. The modules in their
+//! lists are in a program already: they are neither linked nor registered again, at any place on
+//! the line (docs/rules/inputs.md, 6).
 //!
 //! In: modules and lists in the order of the inputs. Out: the modules to leave out, and the text of
 //! the file of `--register-link-binaries`, which nvcc compiles into the host program. Guaranteed:
@@ -45,8 +45,7 @@ pub(crate) enum ModulePlace {
     First,
     /// Not the first, in an object that `ld -r` made of several, with its own code.
     Behind,
-    /// Behind the first, whose code is all that there is. A device link is not asked for it: nvlink
-    /// lists it always.
+    /// A later module of an object, whose code is in the first. nvlink always lists it.
     Bare,
 }
 
@@ -79,7 +78,7 @@ impl<'a> Registration<'a> {
         self.push(RegisteredModule { id: Some(id), system, place, withdrawn: false })
     }
 
-    /// Code in an object that a device link made: what that linked counts, and nothing else in it.
+    /// Adds the code of an object of a device link: only the modules that it has linked count.
     pub(crate) fn add_linked(&mut self) -> ModuleNumber {
         self.push(RegisteredModule {
             id: None,
@@ -124,7 +123,7 @@ impl<'a> Registration<'a> {
         self.linked_before.get(&**id).map(String::as_str)
     }
 
-    /// The state of the system library; `needed` says whether anything needs it. A library that is
+    /// The state of the system library; `needed` returns true if it is needed. A library that is
     /// already linked, or alone, does not count.
     pub(crate) fn system_library(&self, needed: impl FnOnce() -> bool) -> SystemLibrary {
         let numbers = || (0..self.modules.len()).filter(|&number| !self.modules[number].withdrawn);
@@ -186,7 +185,7 @@ struct ModuleEntry {
 }
 
 impl ModuleListing {
-    /// Takes in what the link of the same inputs for another target registers.
+    /// Adds the modules that the link of the same inputs for another target registers.
     pub(crate) fn add(&mut self, other: &ModuleListing) {
         for (own, other) in self.modules.iter_mut().zip(&other.modules) {
             own.counts |= other.counts;

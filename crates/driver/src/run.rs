@@ -129,7 +129,7 @@ enum AttemptEnd {
 
 impl CommandLink<'_> {
     /// Links files that are mapped. If a change of one may have spoiled the link, it links again
-    /// with copies, and nothing of the first attempt stays.
+    /// with copies and discards the first attempt.
     fn run(mut self, lines: &mut LineList) {
         // All inputs stay until the process ends, which gives them back at once.
         let store: &Store =
@@ -239,7 +239,7 @@ impl Attempt<'_> {
         }
         lines.extend(reports::notes(options, &gathered));
         let system = if let Target::Virtual(_) = self.target {
-            // Nothing is linked here, so nothing says that the runtime's linker will not need it.
+            // This link has no output, so the final link may still need it.
             gathered.registration.system_library(|| true)
         } else if let Some(finished) = &gathered.finished {
             if self.store.change(&session) != FileChange::None {
@@ -257,8 +257,8 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Links and writes the output; returns what became of the system library, `None` if that is of
-    /// no use because the link failed.
+    /// Links and writes the output; returns the state of the system library, or `None` if the link
+    /// failed.
     fn link(
         &mut self,
         session: &Session,
@@ -317,7 +317,7 @@ impl Attempt<'_> {
         Ok(account)
     }
 
-    /// What the options ask for about the inputs, whatever comes of the link.
+    /// The reports about the inputs, which do not depend on the result of the link.
     fn before_link(
         &mut self,
         gathered: &Inputs<'_>,

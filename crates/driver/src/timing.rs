@@ -1,4 +1,4 @@
-//! The table of `-time`: what ran for how long, in comma-separated values.
+//! The table of `-time`: the time of each step, as comma-separated values.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::options::{CommandOptions, OptionId};
 use crate::toolkit::programs::{folders, in_folders, own};
 
-/// A CUDA toolkit, as far as it is there.
+/// The existing parts of a CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ToolkitFolders {
     /// The folder of its programs.

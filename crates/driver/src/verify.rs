@@ -2,8 +2,8 @@
 //! proves its promises.
 //!
 //! In: the bytes of an output. Out: the first violation of the rules that consumers of ELF rely on.
-//! Guaranteed: uses the readers of crate `object` and this file, nothing of `culd-cubin`; any bytes
-//! may come in.
+//! Guaranteed: only the readers of crate `object` and of this file are used, not `culd-cubin`; any
+//! bytes are accepted.
 //!
 //! It proves: headers and tables lie in the file and agree with each other; names are in their
 //! string tables; sections overlap neither each other nor the tables, and start at multiples of
@@ -45,7 +45,7 @@ const CALLGRAPH: u32 = 0x7000_0001;
 const WITHOUT_BYTES: [u32; 4] = [NOBITS, 0x7000_0007, 0x7000_000a, 0x7000_0015];
 /// `sh_info` is the index of a section.
 const INFO_LINK: u64 = 0x40;
-/// Lists of the call graph: what stands for them in place of a symbol.
+/// Lists of the call graph: the numbers that mark them in place of a symbol.
 const LISTS: [u32; 4] = [u32::MAX, u32::MAX - 1, u32::MAX - 2, u32::MAX - 3];
 
 /// Proves that `image` is sound.

@@ -69,7 +69,7 @@ impl Watch {
         let mut text = String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         for (place, TimedPhase { name, start, time }) in self.phases.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
-            // Names are culd's own: nothing in them needs to be escaped.
+            // Names are culd's own, so they need no escapes.
             let _ = write!(
                 text,
                 "{comma}\n{{\"name\":\"{name}\",\"cat\":\"link\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\

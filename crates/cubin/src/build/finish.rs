@@ -15,7 +15,7 @@ use crate::arch::{Arch, Flavour, Variant};
 use crate::elf::{shf, sht};
 use crate::note::{CuInfo, TYPE_TKINFO, write_record};
 
-/// The release whose files these are like, for the driver's note.
+/// The release whose form these files have, for the driver's note.
 const TOOLKIT: u16 = 130;
 /// `.nv.compat` of code without special needs; the first value is 1 for an `a` target.
 const COMPAT: [u8; 36] = [

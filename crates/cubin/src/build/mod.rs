@@ -1,14 +1,14 @@
-//! A relocatable cubin made of parts: what an assembler or a packer needs.
+//! Builds a relocatable cubin of parts, for assemblers and packers.
 //!
 //! In: functions with their code, relocations and attributes, variables, names. Out: the bytes of
-//! an object that a linker takes. Guaranteed: the same parts give the same bytes; what does not go
-//! together is a [`BuildError`], never a panic; machine code is not looked at. Objects of sm_100
-//! and later have every function in a second form, [`Mercury`], which is given beside its machine
-//! code.
+//! an object that a linker accepts. Guaranteed: the same parts give the same bytes; parts that
+//! contradict each other give a [`BuildError`], never a panic; machine code is not read. Objects of
+//! sm_100 and later have every function in a second form, [`Mercury`], which is given with its
+//! machine code.
 //!
-//! [`Builder`] knows functions and variables and makes what has to be around them. Below it is
-//! [`object::ObjectBuilder`], sections and symbols of any kind that name each other:
-//! [`Builder::object`] gives it, for what a builder has no part for, and
+//! [`Builder`] has functions and variables and makes the sections and tables around them. Below it
+//! is [`object::ObjectBuilder`], with sections and symbols of any kind that name each other.
+//! [`Builder::object`] returns it, for parts that a builder does not have;
 //! [`object::ObjectBuilder::parse`] takes compiled objects apart.
 //!
 //! ```

@@ -1,12 +1,12 @@
 //! Any object: sections and symbols that name each other, without indices.
 //!
-//! In: sections and symbols one by one, in the order in which the file shall have them. Out: the
-//! bytes of an object for any architecture. Guaranteed: the same parts give the same bytes; string
-//! tables, symbol tables, indices and offsets are made here, all else is what was given; what names
-//! something that is none is a [`BuildError`], never a panic.
+//! In: sections and symbols one by one, in the order of the file. Out: the bytes of an object for
+//! any architecture. Guaranteed: the same parts give the same bytes. String tables, symbol tables,
+//! indices and offsets are made here; everything else is taken unchanged. A reference to a missing
+//! part gives a [`BuildError`], never a panic.
 //!
-//! This is what is below a [`Builder`](super::Builder), for what that has no part for, and for
-//! those who take objects apart ([`ObjectBuilder::parse`]) and put them together again.
+//! This is the layer below a [`Builder`](super::Builder): for parts that a builder does not have,
+//! and for tools that take objects apart ([`ObjectBuilder::parse`]) and build them again.
 //!
 //! ```
 //! use culd_cubin::arch::Arch;
@@ -150,7 +150,7 @@ pub struct ObjectAttribute {
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributePayload {
-    /// None: format 1, with what stands in the field all the same.
+    /// None: format 1, with the number that is in the field all the same.
     None(u16),
     /// Format 2.
     Byte(u16),
@@ -274,7 +274,7 @@ impl ObjectSymbol {
     }
 }
 
-/// A symbol: what either table says of it.
+/// A symbol: its entries in both tables.
 #[derive(Debug, Clone)]
 struct SymbolEntries {
     own: ObjectSymbol,

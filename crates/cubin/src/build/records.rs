@@ -18,7 +18,7 @@ use super::{
 use crate::attr::code;
 use crate::elf::{shf, sht, stb, sto, stt};
 
-/// `CUDA_API_VERSION` of the release whose files these are like.
+/// `CUDA_API_VERSION` of the release whose form these files have.
 const API_VERSION: u32 = 130;
 /// Bytes that Mercury code is aligned to.
 const CODE_ALIGN: u64 = 16;
@@ -288,7 +288,8 @@ impl FileParts<'_> {
         }
     }
 
-    /// The attributes of a function; without `bank` nothing is said of where its parameters lie.
+    /// The attributes of a function; without `bank`, there is none about the place of its
+    /// parameters.
     fn own_attributes(
         &self,
         code: &Code,

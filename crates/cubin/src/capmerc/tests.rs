@@ -131,7 +131,7 @@ fn damage_is_named() {
     assert_eq!(short.to_string(), at("0x0", "too short for the head of Mercury code"));
 }
 
-/// A record to write: its kind, and what its first bytes say.
+/// A record to write: its kind, and the contents of its first bytes.
 #[derive(Debug, Clone)]
 enum Part {
     Elided,

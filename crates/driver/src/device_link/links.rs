@@ -1,8 +1,8 @@
 //! The links of one program for several targets, at once.
 //!
-//! In: the options of each link, the inputs. Out: for each link its lines, and what was made of its
-//! image. Guaranteed: inputs are opened and taken apart once; so many links run at once as there
-//! are threads, but of large programs two; the number of threads changes nothing else.
+//! In: the options of each link, the inputs. Out: for each link its lines, and the value made of
+//! its image. Guaranteed: inputs are opened and taken apart once. One link runs on each thread, but
+//! only two for large programs; the number of threads changes nothing else.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -34,7 +34,7 @@ pub(super) struct TargetLink {
 /// The result of one link.
 pub(super) struct TargetResult<T> {
     pub(super) outcome: RunOutcome,
-    /// The value made from the image; `None` after an error, and where nothing is linked.
+    /// The value made from the image; `None` after an error, and if nothing is linked.
     pub(super) made: Option<T>,
     /// The modules of the program; `None` after an error.
     pub(super) listing: Option<ModuleListing>,
@@ -86,7 +86,7 @@ pub(super) fn all<T: Send>(
     made.filter_map(|made| made.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// The stack of a thread that links, bytes: as much as a main thread has.
+/// The stack of a thread that links, in bytes: the size of a main thread's.
 const STACK: usize = 8 << 20;
 
 /// Makes one link.

@@ -71,7 +71,7 @@ pub struct DeviceLinkRequest<'d> {
     pub items: &'d [InputItem<'d>],
 }
 
-/// What came of a device link in memory.
+/// The result of a device link in memory.
 #[derive(Debug)]
 pub struct DeviceLinkResult {
     /// The entries of the fat binary; `None` after an error.
@@ -149,7 +149,7 @@ impl Command {
     }
 }
 
-/// The plan for `line`, by the rules of the release that this program stands for.
+/// The plan for `line`, by the rules of the release of the shadow toolkit.
 pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<DeviceLinkPlan, NvccError> {
     let release = marker::release().unwrap_or(culd_link::Dialect::usual());
     DeviceLinkPlan::new(line, profile, release)

@@ -272,7 +272,7 @@ fn named(inputs: &[OsString]) -> Vec<u8> {
     inputs.iter().flat_map(|input| [input.as_bytes(), b" "]).collect::<Vec<_>>().concat()
 }
 
-/// Refuses what nvcc would not give to nvlink as it is.
+/// Refuses inputs that nvcc does not pass to nvlink unchanged.
 fn check_input(input: &OsStr, lto: bool) -> Result<(), NvccError> {
     let extension = Path::new(input).extension().map(OsStr::as_bytes).unwrap_or_default();
     match extension {

@@ -172,7 +172,7 @@ fn sibling<'a>(
     of(ImageForm::Ptx).or_else(|| of(ImageForm::Elf))
 }
 
-/// True for an image that is for nothing: 0, or a number of more than three digits (transcript
+/// True for an image without a valid target: 0, or a number of more than three digits (transcript
 /// fat-binaries, no-arch).
 fn has_no_name(entry: &FatbinEntry<'_>) -> bool {
     form(entry).is_some() && !(1..1000).contains(&entry.sm())

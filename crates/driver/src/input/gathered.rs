@@ -48,7 +48,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,
     /// The program is nothing but LTO-IR.
     pub(crate) whole: bool,
-    /// The output, if it needs no link: PTX, or a program of nothing but LTO-IR.
+    /// The output, if it needs no link: PTX, or a program of LTO-IR alone.
     pub(crate) finished: Option<Vec<u8>>,
 }
 
@@ -111,7 +111,7 @@ pub(super) enum InputEvent<'a> {
 }
 
 impl<'a> InputEvent<'a> {
-    /// The line about it, if nothing is linked.
+    /// Its line, for a link without an output.
     pub(super) fn line(self, options: &CommandOptions) -> Option<Line> {
         match self {
             InputEvent::Line(line) => Some(line),

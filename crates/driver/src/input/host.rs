@@ -52,21 +52,20 @@ impl<'a> Gatherer<'a, '_> {
         }
     }
 
-    /// Without a register file nothing is registered, and nvlink leaves nothing out.
+    /// Without a register file, no module is registered, and nvlink leaves out none.
     fn follows_device_links(&self) -> bool {
         self.options.path(OptionId::RegisterFile).is_some()
     }
 
-    /// A module that is called by its path and has nothing for the target registers nothing. Then
-    /// it does not count for what host code refers to either; without a register file it does.
+    /// A module that has its path as its name and no code for the target is not registered. Then
+    /// its lists of host references do not count either; without a register file, they do.
     pub(super) fn withdraw_without_code(&mut self, module: ModuleNumber) {
         if self.follows_device_links() {
             self.found.registration.withdraw(module);
         }
     }
 
-    /// Takes in the device code of an object; returns its modules, none if there is nothing to be
-    /// linked.
+    /// Adds the device code of an object; returns its modules, or none if it has no code to link.
     fn device_code(
         &mut self,
         source: &InputSource,

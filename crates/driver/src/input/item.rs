@@ -83,7 +83,7 @@ impl<'i> InputItem<'i> {
 }
 
 impl InputKind {
-    /// True when what looks like `found` can be this.
+    /// True if contents of the format `found` can be of this kind.
     pub fn takes(self, found: Format) -> bool {
         use Format as F;
         match self {
@@ -97,7 +97,7 @@ impl InputKind {
         }
     }
 
-    /// Why what was found is not what was said; `None` when it is.
+    /// The error for contents of another kind; `None` if the kind is right.
     pub(super) fn mismatch(self, name: &str, found: Format) -> Option<InputError> {
         let error = || InputError::WrongKind {
             name: name.to_owned(),

@@ -37,7 +37,7 @@ const HOST_LIBRARIES: &[&str] = &[
     "atomic",
 ];
 
-/// The magic number of an archive. Files without anything behind it are passed over.
+/// The magic number of an archive. Archives that end after it are skipped.
 const EMPTY_ARCHIVE: usize = 8;
 
 /// A library of `-l`.
@@ -100,7 +100,7 @@ impl<'a> Gatherer<'a, '_> {
         Ok(())
     }
 
-    /// True when this archive was not linked yet, under whatever name.
+    /// True if this archive was not linked yet under any name.
     pub(super) fn first_time(&mut self, identity: Identity) -> bool {
         let first = !self.seen.contains(&identity);
         if first {

@@ -2,8 +2,8 @@
 //!
 //! In: [`CommandOptions`] and [`InputItem`]s. Out: [`Inputs`]: named cubin bytes in link order, the
 //! modules for the register file, the names that host code refers to; and lines for the user.
-//! Guaranteed: device code that is not linked is reported; nothing is compiled or unpacked that is
-//! not linked; lines come in the order of the inputs, whatever ran in parallel. The rules are
+//! Guaranteed: device code that is not linked is reported; only linked code is compiled or
+//! unpacked; lines have the order of the inputs, also if the work ran in parallel. The rules are
 //! nvlink's (docs/rules/inputs.md) except for entries of docs/DIFFERENCES.md.
 //!
 //! [`walk`] finds the kind of a file; [`archive`], [`host`] and [`fatbin`] look into it; [`select`]
@@ -55,7 +55,7 @@ pub(crate) use shared::SharedInputs;
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
     pub(crate) items: &'a [InputItem<'a>],
-    /// Keeps what is read and made for this link.
+    /// Holds the bytes that were read and made for this link.
     pub(crate) store: &'a Store,
     /// What was opened for several links.
     pub(crate) shared: Option<&'a SharedInputs<'a>>,

@@ -1,8 +1,8 @@
 //! PTX compiled by the user's ptxas.
 //!
 //! In: PTX texts and their options. Out: cubins, and ptxas's lines in nvlink's words. Guaranteed:
-//! each text has a private folder that is gone afterwards, or none if there is no place for one;
-//! results are in order, whatever ran in parallel.
+//! each text has a private folder that is removed afterwards, or none if no folder can be made;
+//! results are in order, also if compilers ran in parallel.
 
 mod early;
 
@@ -136,7 +136,7 @@ impl PtxCompiler {
 
     /// Compiles all `jobs`, results in order.
     pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], session: &Session) -> Vec<PtxCompilation> {
-        // Starting a process is worth a thread whatever the size of its input.
+        // Starting a process is worth a thread, even for a small input.
         session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
 

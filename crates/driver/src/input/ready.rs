@@ -32,7 +32,7 @@ enum Unpacking<'a> {
     /// The place of the job.
     Ptx(usize),
     Broken(culd_fatbin::Error),
-    /// It belongs to a system library that nothing needs.
+    /// It belongs to a system library that is not needed.
     LeftOut,
 }
 
@@ -135,8 +135,8 @@ impl<'a> DeviceCode<'a> {
 /// The result of unpacking.
 type UnpackedCode<'a> = Result<&'a [u8], culd_fatbin::Error>;
 
-/// The bytes of all `pieces`; `None` for those of system libraries if nothing needs them. nvcc
-/// names libcudadevrt for every link, and to unpack it takes longer than a small link itself.
+/// The bytes of all `pieces`; `None` for those of system libraries that are not needed. nvcc names
+/// libcudadevrt in every link, and unpacking it takes longer than a small link.
 fn unpack_needed<'a>(
     options: &CommandOptions,
     pieces: &[&InputPiece<'a>],
@@ -166,8 +166,8 @@ fn unpack_needed<'a>(
     unpacked
 }
 
-/// Whether something in the link needs a system library, as far as is known before anything is
-/// compiled.
+/// True if something in the link needs a system library, as far as this is known before
+/// compilation.
 fn needs_system<'a>(pieces: &[&InputPiece<'a>], unpacked: &[Option<UnpackedCode<'a>>]) -> bool {
     let input = |(piece, unpacked): (&&InputPiece<'a>, &Option<UnpackedCode<'a>>)| -> Input<'a> {
         let bytes: &'a [u8] = match unpacked {

@@ -22,8 +22,8 @@ enum RecordValue {
 
 const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 
-/// Options by their two names: those that `ptxas --help` of a release from 12.9 to 13.5 lists, but
-/// for those of [`REFUSED`] and [`DROPPED`].
+/// Options by their two names: those that `ptxas --help` of a release from 12.9 to 13.5 lists,
+/// except those of [`REFUSED`] and [`DROPPED`].
 #[rustfmt::skip]
 const TAKEN: &[(&str, &str, RecordValue)] = &[
     ("Ofast-compile", "Ofc", Level),

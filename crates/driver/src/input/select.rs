@@ -31,8 +31,8 @@ pub(crate) struct ImageOffer {
 }
 
 impl ImageOffer {
-    /// True if the image can become code for `target`. For a virtual target anything but machine
-    /// code can. `lto`: the link has link-time optimization.
+    /// True if the image can become code for `target`. For a virtual target, everything except
+    /// machine code can. `lto`: the link has link-time optimization.
     pub(crate) fn suits(&self, target: Target, rules: &Dialect, lto: bool) -> bool {
         let read = self.form == ImageForm::Ptx || lto && self.form == ImageForm::Lto;
         if !matches!(target, Target::Real(_)) && !read {

@@ -1,9 +1,8 @@
 //! What the links of one program for several targets share: files that are open, and objects that
 //! are taken apart.
 //!
-//! In: the inputs of all links. Out: [`SharedInputs`]. Guaranteed: nothing is decided here and
-//! nothing is said. What cannot be read or is damaged is missing, so that each link meets it in its
-//! own order.
+//! In: the inputs of all links. Out: [`SharedInputs`]. Guaranteed: no decisions and no messages are
+//! made here. Unreadable and damaged files are missing, so each link reports them in its own order.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

@@ -260,8 +260,8 @@ impl<'a> Gatherer<'a, '_> {
         }
     }
 
-    /// LTO-IR that is in no fat binary. It registers nothing, and does not count for what host code
-    /// refers to.
+    /// Adds LTO-IR outside a fat binary. It registers no module, and has no part in the references
+    /// of host code.
     fn bare_lto(&mut self, source: &InputSource, bytes: &'a [u8]) {
         let module = self.module_of_path(source);
         self.found.registration.withdraw(module);

@@ -1,8 +1,8 @@
 //! The LTO-IR of a link.
 //!
-//! In: LTO-IR, the other inputs and the options. Out: the output, if the program is nothing but
-//! LTO-IR; else a cubin for the link. Guaranteed: nvlink's decision (docs/rules/lto.md); a partial
-//! link says why it is one.
+//! In: LTO-IR, the other inputs and the options. Out: the output, if the program is LTO-IR alone;
+//! else a cubin for the link. Guaranteed: the decision is nvlink's (docs/rules/lto.md); a partial
+//! link reports its reason.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +42,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     found: &'l mut Inputs<'a>,
     lines: &'l mut Vec<Line>,
     session: &'l Session,
-    /// A ptxas for what comes of the LTO-IR.
+    /// A ptxas that waits for the PTX of the LTO-IR.
     waiting: Option<WaitingCompiler>,
 }
 
@@ -113,7 +113,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Err(InputStop)
     }
 
-    /// Says what is wrong with the words for the compiler.
+    /// Reports the fault in the words for the compiler.
     fn refuse(&mut self, error: UsageError) -> InputStop {
         let notes = vec!["in the value of -Xnvvm".to_owned()];
         let error = InputError::NvvmWords(error.to_string());
@@ -219,7 +219,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
     }
 
-    /// Says why nothing was made, as far as possible in nvlink's words.
+    /// Reports why there is no output, as far as possible in nvlink's words.
     fn failed(&mut self, failure: LtoFailure) -> InputStop {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let (why, mut notes) = (failure.to_string(), failure.notes());
@@ -264,8 +264,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         compiler
     }
 
-    /// Has ptxas start up while there is no PTX yet. Whether the program is `whole` may turn out
-    /// otherwise.
+    /// Starts ptxas before there is PTX. `whole` is a guess that may prove wrong.
     fn start_assembler(&mut self, whole: bool) {
         if !self.options.flag(OptionId::EmitPtx) {
             self.waiting = self.assembler(whole).start();

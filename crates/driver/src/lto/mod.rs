@@ -1,7 +1,7 @@
 //! Link-time optimization: LTO-IR becomes PTX, by the program `culd-lto` and NVIDIA's libnvJitLink.
 //!
-//! In: LTO-IR and the options of the link. Out: PTX, or an error. Guaranteed: nothing of NVIDIA's
-//! is loaded into this process; there is one private folder, which is gone afterwards.
+//! In: LTO-IR and the options of the link. Out: PTX, or an error. Guaranteed: no library of
+//! NVIDIA's is loaded into this process; there is one private folder, which is removed afterwards.
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
 //! defines and needs, [`roots`] writes down those that must stay.
@@ -116,7 +116,8 @@ struct LtoTask<'t, 'a> {
 }
 
 impl LtoTask<'_, '_> {
-    /// PTX of all parts; `more` are further options. `roots` is NVVM IR that names what stays.
+    /// PTX of all parts; `more` are further options. `roots` is NVVM IR with the names that must
+    /// stay.
     fn ptx(&self, more: &[OsString], roots: Option<&str>) -> Result<LtoOutput, LtoFailure> {
         let mut made = self.run("ptx", "-ptx", more, roots)?;
         // It ends with NUL.
@@ -128,7 +129,7 @@ impl LtoTask<'_, '_> {
     /// A relocatable cubin of them with all their functions.
     fn object(&self) -> Result<Vec<u8>, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        // Names are the same however little it is optimized.
+        // Names do not depend on the optimization.
         let task = LtoTask { words: &["-O0".into()], ..*self };
         let made = task.run("object", "-r", &[], Some(&RootNames::open()))?.bytes;
         if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {

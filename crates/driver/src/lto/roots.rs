@@ -34,7 +34,7 @@ impl RootSpace {
     }
 }
 
-/// Names of functions and variables, in the order in which they came.
+/// Names of functions and variables, in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct RootNames {
     functions: Vec<String>,
@@ -86,8 +86,8 @@ impl RootNames {
         self.variables.iter().map(|(name, space, size)| (name.as_str(), *space, *size))
     }
 
-    /// A module that needs a function which nothing defines. Without one, libnvJitLink before 13.3
-    /// takes LTO-IR for the whole program although the link has other code.
+    /// A module that needs an undefined function. Without one, libnvJitLink before 13.3 takes
+    /// LTO-IR for the whole program although the link has other code.
     pub(super) fn open() -> String {
         let mut roots = RootNames::default();
         roots.function("culd_other_code".to_owned());

@@ -11,7 +11,7 @@ use culd_link::{Message, Severity};
 use super::input::{Ignored, InputError};
 use crate::options::{CommandOptions, OptionId};
 
-/// The start of a note: as in lld and mold, and nothing that tools search for.
+/// The start of a note: as in lld and mold, and not a text that tools search for.
 pub const NOTE: &str = "  >>> ";
 
 /// The kind of a line.

@@ -190,7 +190,7 @@ fn made_for(arch: Target, code: Target) -> Option<Target> {
         (Plain, Plain | Accelerated) | (Accelerated, Accelerated) => later.then_some(code),
         (Plain | Family, Family) => (later && same_family).then_some(code),
         (Family, Accelerated) => (later && real).then_some(code),
-        // Code for a family, whatever it is called.
+        // Code for a family, by any name.
         (Family, Plain) if real && later && same_family => {
             Arch::by_name(&format!("sm_{}f", to.sm)).map(Target::Real)
         }
@@ -348,8 +348,8 @@ mod tests {
         }
     }
 
-    /// For each virtual architecture what nvcc 13.0.88 takes as `sm_*` and as `lto_*`; of
-    /// `compute_*` it takes only the architecture itself.
+    /// For each virtual architecture, the values of `sm_*` and `lto_*` that nvcc 13.0.88 accepts;
+    /// of `compute_*` it accepts only the architecture itself.
     #[test]
     fn codes_fit_their_architectures_as_in_nvcc() {
         const LATER: &str = "110 110a 120 120a 121 121a";

@@ -1,7 +1,7 @@
 //! Words for the host compiler, which a device link does not start.
 //!
-//! Nearly all of them change how the stub of nvcc is compiled and nothing that a host linker sees
-//! of it: culd's object is position independent and marked for CET and BTI whatever they say.
+//! Nearly all of them change only how nvcc's stub is compiled, which a host linker does not see:
+//! culd's object is always position independent and marked for CET and BTI.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

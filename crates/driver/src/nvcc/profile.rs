@@ -2,7 +2,7 @@
 //!
 //! In: a folder of programs, the environment. Out: the words that nvcc adds to every device link,
 //! folders of libraries, and the place of libnvvm. The grammar is that of NVIDIA's documentation of
-//! nvcc: `name = text`, `?=` (unless it is there), `+=` (in front), `=+` (behind), `$(name)`.
+//! nvcc: `name = text`, `?=` (if unset), `+=` (prepend), `=+` (append), `$(name)`.
 
 use std::collections::HashMap;
 use std::env;

@@ -236,7 +236,7 @@ impl NvccOptionRow {
         })
     }
 
-    /// The row of an option whose value may follow at once.
+    /// The row of an option whose value may follow its name directly.
     pub(super) fn joined(letter: &str) -> Option<&'static NvccOptionRow> {
         JOINED.contains(&letter).then(|| TABLE.iter().find(|row| row.short == letter)).flatten()
     }

@@ -79,7 +79,7 @@ fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     }
 }
 
-/// `--cuda-api-version`: `13.0` and its like change nothing, others are refused.
+/// `--cuda-api-version`: `13.0` and similar values have no effect, others are refused.
 fn cuda_version(options: &CommandOptions) -> Result<(), UsageError> {
     let Some(text) = options.text(OptionId::CudaApiVersion) else { return Ok(()) };
     let numbers = text

@@ -1,8 +1,7 @@
 //! Which release's rules a link follows.
 //!
-//! In: the option and the shadow that this program is in. Out: a [`Dialect`]. An explicit release
-//! counts first, then that of the toolkit that a shadow stands for. Where there is neither, the
-//! inputs decide.
+//! In: the option, and the shadow of this program. Out: a [`Dialect`]. An explicit release counts
+//! first, then that of the shadow's toolkit. If there is neither, the inputs decide.
 
 use culd_link::Dialect;
 
@@ -16,9 +15,8 @@ pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
     release.parse().ok()
 }
 
-/// The release that a command line is for: the one it names, or that of the toolkit of which this
-/// program is the shadow's linker. For the command alone: the program around a library is in no
-/// toolkit.
+/// The release of a command line: the one it names, or that of the toolkit in whose shadow this
+/// program is. Only for the command: the program around a library is in no toolkit.
 pub(crate) fn chosen(options: &CommandOptions) -> Option<&'static Dialect> {
     named(options).or_else(marker::release)
 }

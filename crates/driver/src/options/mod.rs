@@ -34,7 +34,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub enum Target {
     /// `sm_*`: code for this architecture.
     Real(&'static Arch),
-    /// `compute_*`: inputs are checked, nothing is linked. nvcc asks for the register file so.
+    /// `compute_*`: inputs are only checked. nvcc makes the register file in this way.
     Virtual(&'static Arch),
     /// `lto_*`: no target of a link.
     Lto(&'static Arch),
@@ -161,7 +161,7 @@ impl CommandOptions {
         CommandOptions { inputs: Vec::new(), target: None, values, newer: Vec::new() }
     }
 
-    /// No options at all: what the environment alone decides.
+    /// No options, for decisions of the environment alone.
     pub(crate) fn for_nobody() -> Self {
         CommandOptions::new()
     }
@@ -173,7 +173,7 @@ impl CommandOptions {
         options
     }
 
-    /// Refuses what `release` does not know, as nvlink does.
+    /// Refuses options that `release` does not know, as nvlink does.
     pub(crate) fn check_release(&self, release: &Dialect) -> Result<(), UsageError> {
         let unknown = |newer: &ReleaseWord| match newer {
             ReleaseWord::Word(word) => !release.has_word(word),

@@ -6,7 +6,7 @@ use super::table::{OptionArity, OptionId, OptionRow};
 use super::{CommandOptions, base_name};
 
 /// Options in the order of the note. Options that are missing here are not in the note; the option
-/// line of `-g` stands behind the second (`testdata/cli/notes.toml`).
+/// line of `-g` follows the second (`testdata/cli/notes.toml`).
 const ORDER: &[OptionId] = &[
     OptionId::SuppressStackSizeWarning,
     OptionId::SuppressArchWarning,

@@ -22,7 +22,7 @@ const GROUPS: &[(Origin, &str)] = &[
     (Origin::Culd, "Options of culd"),
 ];
 
-/// Command lines that somebody may want, and what they do.
+/// Example command lines, and their effect.
 const EXAMPLES: &[(&str, &str)] = &[
     ("culd -arch=sm_90 a.o libb.a -o program.cubin", "Link an object and an archive"),
     ("culd install-shadow ~/toolkit", "Make a toolkit in which nvcc links with culd"),
@@ -39,7 +39,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("culd report diff before.json after.json --max registers=0", "Fail where a kernel needs more"),
 ];
 
-/// Variables of the environment, and what they do.
+/// Environment variables, and their effect.
 const ENVIRONMENT: &[(&str, &str)] = &[
     (
         "CUDA_HOME, CUDA_PATH",

@@ -18,8 +18,8 @@ use culd_link::{DIALECTS, Dialect};
 /// The number of options files that may be open at once, one naming the next; nvlink's number.
 const MAX_DEPTH: usize = 15;
 
-/// Limits of all options files together, however often each is named: a few bytes can name others
-/// thousands of times. A link of 100,000 objects stays below.
+/// Limits of all options files together; each use of a file counts, because a few bytes can name
+/// others thousands of times. A link of 100,000 objects stays below.
 const MAX_FILES: usize = 1000;
 const MAX_BYTES: u64 = 32 << 20;
 /// Words of options files, and elements of lists.
@@ -274,7 +274,7 @@ fn unknown(typed: &str) -> UsageError {
     UsageError::Unknown(typed.strip_prefix('-').unwrap_or(typed).to_owned())
 }
 
-/// A number as C's strtol reads it; nothing is 0.
+/// A number as C's strtol reads it; an empty text is 0.
 pub(crate) fn number(text: &str) -> Result<i32, UsageError> {
     if text.is_empty() {
         return Ok(0);

@@ -48,8 +48,8 @@ fn word(bytes: &mut impl Iterator<Item = u8>) -> Result<Option<OsString>, UsageE
     if quoted { Err(UsageError::Stray("\"")) } else { Ok(word.map(OsString::from_vec)) }
 }
 
-/// The words in an element of a list that is for a compiler: blanks separate, `\c` is `c`. A
-/// backslash with nothing behind it is an error.
+/// The words in an element of a list for a compiler: blanks separate, `\c` is `c`. A backslash at
+/// the end is an error.
 pub(super) fn split(element: &OsStr) -> Result<Vec<OsString>, UsageError> {
     let mut words = Vec::new();
     let mut word = Vec::new();

@@ -105,8 +105,8 @@ pub(crate) fn start(command: &mut Command) -> Result<RunningChild, ChildError> {
     spawn(command, true)
 }
 
-/// A compiler that has been started. What it says is kept in memory. It is killed where nobody
-/// waits for its end.
+/// A compiler that has been started. Its output is kept in memory. It is killed if this value is
+/// dropped before its end.
 pub(crate) struct RunningChild {
     child: Child,
     said: [File; 2],
@@ -160,7 +160,7 @@ fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<RunningChild, Chil
     Ok(RunningChild { child, said })
 }
 
-/// A file in memory, which has no folder; its name is for those who look into /proc.
+/// A file in memory, without a folder; its name is visible in /proc.
 pub(crate) fn memory(name: &CStr) -> io::Result<File> {
     Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?.into())
 }
@@ -173,7 +173,7 @@ pub(crate) fn memory_of(name: &CStr, bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// All that is in `file`, whoever wrote it.
+/// All bytes of `file`.
 pub(crate) fn contents(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;

@@ -1,8 +1,8 @@
 //! Reading inputs.
 //!
-//! In: paths. Out: their bytes. Guaranteed: bytes that were read are a copy that nobody can change,
-//! of one moment as far as the file's times show. Large files are mapped, by the command only;
-//! [`map`] says how a map can affect a link.
+//! In: paths. Out: their bytes. Guaranteed: bytes that were read are a private copy, of one moment
+//! as far as the file's times show. Large files are mapped, by the command only; [`map`] says how a
+//! map can affect a link.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -69,7 +69,7 @@ pub(crate) enum Kinds {
 }
 
 impl Kinds {
-    /// An error unless what has the metadata `meta` may be read.
+    /// An error unless the file with the metadata `meta` may be read.
     fn check(self, meta: &Metadata) -> io::Result<()> {
         let kind = meta.file_type();
         let taken = match self {
@@ -93,7 +93,7 @@ fn is_null(meta: &Metadata) -> bool {
     meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3)
 }
 
-/// Identifies a file, whatever its names: device and inode.
+/// Identifies a file independent of its names: device and inode.
 pub(crate) type Identity = (u64, u64);
 
 /// Which file is at `path`.
@@ -177,7 +177,7 @@ impl LoadedFile {
         }
         #[cfg(feature = "command")]
         if maps && meta.is_file() && meta.len() >= MAP_FROM {
-            // There are only so many maps for a process.
+            // The number of a process's maps is limited.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
                 guard::watch(&map, path);
                 let stamp =
@@ -206,10 +206,9 @@ struct FileState {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     size: u64,
-    /// When bytes were changed last, as whoever changed them says: seconds and nanoseconds.
+    /// The time of the last change of contents, which users can set: seconds and nanoseconds.
     modified: (i64, i64),
-    /// When anything about it was last changed, including its names and owner. Nobody can put this
-    /// back.
+    /// The time of the last change of contents, names or owner. No user can set it.
     touched: (i64, i64),
 }
 
@@ -248,8 +247,8 @@ impl Store {
         Store { mapped: Some(RefCell::default()), ..Store::copying() }
     }
 
-    /// For a second link of the same inputs: files are copied, and what this store has read of
-    /// pipes is there.
+    /// For a second link of the same inputs: files are copied, and bytes that this store has read
+    /// from pipes are kept.
     pub(crate) fn again(&self) -> Self {
         Store { streams: self.streams.clone(), root: self.root.clone(), ..Store::copying() }
     }
@@ -389,9 +388,10 @@ fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
 ///   ([`culd_cubin::text_of`], and a rule of the source tree forbids the rest).
 /// * *Checked accesses.* Safe Rust reads the map and checks an access with the value that it then
 ///   uses. The exceptions: memchr finds places, which are used in checked accesses; hashbrown is
-///   sound whatever hashes and comparisons say; `object` reads structures of plain bytes; zstd, in
-///   C, gets copies. By the rules a compiler might read a byte again between its check and its use.
-///   It has nothing to gain by that, and none is known to do it; this is an argument and no proof.
+///   sound for any results of hashes and comparisons; `object` reads structures of plain bytes;
+///   zstd, in C, gets copies. By the rules a compiler might read a byte again between its check and
+///   its use. It has nothing to gain by that, and none is known to do it; this is an argument and
+///   no proof.
 /// * *Panics.* One phase may find changed what an earlier one found right. A panic in a link with
 ///   maps ends its first attempt only; the second one has copies (`run.rs`).
 /// * *Mixed outputs.* Before the output takes its place, the sizes and times of the files are
@@ -402,7 +402,7 @@ fn to_end(file: &File, size: u64) -> io::Result<Vec<u8>> {
 #[allow(unsafe_code, reason = "mapping a file is unsafe in itself")]
 fn map(file: &File, size: usize) -> io::Result<memmap2::Mmap> {
     // SAFETY: the map is read-only and only ever read as plain bytes, every one of which may have
-    // any value; that it may change is what the comment above is about.
+    // any value; the comment above is about changes of the file.
     unsafe { memmap2::MmapOptions::new().len(size).map(file) }
 }
 

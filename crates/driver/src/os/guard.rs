@@ -158,8 +158,8 @@ impl ListedFolder {
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
     for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
-        // SAFETY: the structures are plain data, for which zeros are a value; all pointers are
-        // valid; the handler keeps to what a handler may do, see there.
+        // SAFETY: the structures are plain data, for which zeros are valid; all pointers are valid;
+        // the handler does only what a handler may do, see there.
         let before = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -204,7 +204,7 @@ pub(crate) fn hold_panics(held: bool) {
 
 extern "C" fn too_long(_: c_int) {}
 
-/// The handler: reads what was prepared, and calls only what may be called in one
+/// The handler: reads prepared data, and calls only functions that a handler may call
 /// (signal-safety(7)). Several threads may be in it at once: a map that has become shorter is read
 /// by all of them.
 #[allow(unsafe_code, reason = "signals have a C interface only")]

@@ -19,7 +19,7 @@ use tempfile::NamedTempFile;
 
 use super::guard;
 
-/// Files of so many bytes get their room at once.
+/// Files of at least so many bytes get their space at once.
 const RESERVED_FROM: u64 = 1 << 20;
 
 /// The mode of a new file; the system masks it.
@@ -85,12 +85,12 @@ impl Replacement {
         }
     }
 
-    /// True for what takes all bytes at once, and only when they are known to be right.
+    /// True for an output that is written all at once, only after all checks.
     pub(crate) fn is_in_place(&self) -> bool {
         matches!(self, Replacement::InPlace(_))
     }
 
-    /// The written bytes, read from the disk again; nothing for an output that is written in place.
+    /// The written bytes, read from the disk again; empty for an output that is written in place.
     pub(crate) fn written(&self) -> io::Result<Vec<u8>> {
         match self {
             Replacement::File { temporary, .. } => std::fs::read(temporary.path()),
@@ -142,7 +142,7 @@ fn open(target: &Path) -> io::Result<File> {
             Some("2") => io::stderr().as_fd().try_clone_to_owned(),
             _ => return Err(error),
         };
-        // A socket cannot be opened a second time, and not what another user has opened.
+        // A socket, or a file that another user has opened, cannot be opened again.
         let file = standard.map(File::from);
         file.ok().filter(|file| file.metadata().is_ok_and(|meta| !meta.is_file())).ok_or(error)
     })
@@ -159,8 +159,8 @@ fn place(target: &Path, old: Option<&File>) -> io::Result<Option<PathBuf>> {
     Ok((replaceable && same()).then_some(place))
 }
 
-/// The end of a row of symbolic links; it need not exist. The error is a link of the system's own,
-/// which leads to an open file whatever it says: there may be no file of that name.
+/// The end of a chain of symbolic links; it need not exist. The error is a link of the system (as
+/// in /proc), which leads to an open file; its text may name no file.
 fn end_of_links(path: &Path) -> Result<PathBuf, PathBuf> {
     let mut end = path.to_owned();
     for _ in 0..MAX_LINKS {
@@ -212,7 +212,7 @@ fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>
     options.write(true).create_new(true).mode(mode);
     // Opened here, because tempfile would add the temporary path to errors.
     let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
-        // Before it is there, so that it is not left behind whenever the process is ended.
+        // Before it exists, so that it is removed even if the process is ended at once.
         guard::temporary(Some(path));
         options.open(path)
     })?;

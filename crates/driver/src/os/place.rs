@@ -26,8 +26,8 @@ impl fmt::Display for NoPlace {
     }
 }
 
-/// A folder whose name begins with `prefix`, for files of these names, of which `fill` makes the
-/// first. `output` is that of the link.
+/// A folder whose name begins with `prefix`, for files of these names; `fill` makes the first of
+/// them. `output` is the output of the link.
 pub(crate) fn scratch(
     prefix: &str,
     files: &[&str],

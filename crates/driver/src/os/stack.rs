@@ -9,7 +9,7 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Bytes. A link takes some 40 KiB of the main stack, whatever its inputs are.
+/// Bytes. A link takes some 40 KiB of the main stack, for any inputs.
 const ENOUGH: u64 = 1 << 20;
 
 /// Runs `work`, on a new thread if the main thread's stack is small.

@@ -1,4 +1,4 @@
-//! `culd report diff`: what changed between two reports.
+//! `culd report diff`: the changes between two reports.
 //!
 //! In: two JSON files. Out: lines, and an exit status: 0, 3 where a threshold is exceeded, 1 where
 //! a file is no report.

@@ -1,4 +1,4 @@
-//! Commands about programs that are there already, and about reports.
+//! Commands about existing programs and reports.
 //!
 //! In: words of the command line. Out: text for standard output, files, exit status.
 
@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 
 use crate::messages::RunOutcome;
 
-/// An option with its value, which stands behind `=` or is the next word.
+/// An option with its value, which follows `=` or is the next word.
 fn value_of<'w>(
     name: &str,
     word: &'w OsStr,

@@ -1,8 +1,8 @@
 //! `culd size`: the device code in any program: which images, how large, which kernels.
 //!
 //! In: files: executables, shared libraries, objects, archives, fat binaries, cubins, programs for
-//! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; of all images only
-//! as many are unpacked at once as there are threads; damaged parts are reported and skipped.
+//! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; at any time, each
+//! thread has at most one unpacked image; damaged parts are reported and skipped.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -215,7 +215,7 @@ enum StoredCode<'a> {
 }
 
 impl<'a> FileCode<'a> {
-    /// Looks into a file or member, which lies at `place` in archives; returns what it is.
+    /// Reads a file or member, which lies at `place` in archives; returns its kind.
     fn file(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
         match sniff(bytes) {
             Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),

@@ -1,8 +1,8 @@
 //! Side outputs of a link: reports, maps, tables, the archive that links it again.
 //!
 //! In: options, the gathered inputs, the result of the link. Out: files, and text for standard
-//! output. Guaranteed: nothing here changes a byte of the output; a file is replaced only by a
-//! complete new one; nothing is computed that no option asks for.
+//! output. Guaranteed: the output does not change; a file is replaced only by a complete new one;
+//! only requested reports are computed.
 
 mod dependencies;
 mod names;
@@ -60,7 +60,7 @@ pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Re
 }
 
 /// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel.
-/// nvlink says nothing.
+/// nvlink has no such note.
 pub(crate) fn notes(options: &CommandOptions, gathered: &Inputs<'_>) -> Vec<Line> {
     let patterns = options.list(OptionId::KernelsUsed);
     if patterns.is_empty() || options.flag(OptionId::NoNotes) {

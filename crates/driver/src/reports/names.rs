@@ -1,7 +1,7 @@
 //! Which inputs define and use a symbol.
 //!
-//! In: the cubins that are linked. Out: lines. Guaranteed: the order of the inputs, whatever came
-//! of the link; an input that cannot be read names nothing.
+//! In: the cubins that are linked. Out: lines. Guaranteed: lines have the order of the inputs, also
+//! after a failed link; an unreadable input has no names.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

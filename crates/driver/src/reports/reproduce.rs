@@ -20,7 +20,7 @@ use crate::options::{CommandOptions, OptionArity, OptionId, TABLE, VERSION, base
 use crate::os::files::{self, Kinds};
 use crate::os::output;
 
-/// The folder in the archive that stands for `/`.
+/// The folder in the archive for `/`.
 const ROOT: &str = "root";
 
 /// The most bytes of one input.

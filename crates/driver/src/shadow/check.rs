@@ -1,7 +1,7 @@
 //! `check-shadow`: compares a shadow toolkit with the one that `install-shadow` would make now.
 //!
-//! In: the words after the command, the path of this program. Out: the faults, a line each.
-//! Guaranteed: nothing is changed.
+//! In: the words after the command, the path of this program. Out: a line for each fault.
+//! Guaranteed: no file is changed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -48,7 +48,7 @@ enum ShadowFault {
     Other(PathBuf),
 }
 
-/// Does what `arguments`, the words after `check-shadow`, say; `program` is the path of culd.
+/// Runs `check-shadow` with `arguments`; `program` is the path of culd.
 pub(crate) fn check_shadow(arguments: &[OsString], program: &Path) -> (String, RunOutcome) {
     let dir = match arguments {
         [word] if word == "--help" || word == "-h" => {
@@ -102,7 +102,8 @@ fn faults(dir: &Path, program: &Path) -> (Option<Marker>, Vec<ShadowFault>) {
     (Some(marker), faults)
 }
 
-/// Every entry of `from`, but for `except`, has a link in `to`, and nothing else is there.
+/// Checks that every entry of `from` except `except` has a link in `to`, and that `to` has no other
+/// entries.
 fn links(from: &Path, to: &Path, except: &[&str], faults: &mut Vec<ShadowFault>) {
     let names = |dir: &Path| -> Vec<_> {
         let entries = list(dir).unwrap_or_default();

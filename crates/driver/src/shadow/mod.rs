@@ -101,8 +101,8 @@ enum ShadowCommand {
     Remove { dir: PathBuf },
 }
 
-/// Does what `arguments`, the words after `install-shadow`, say; `program` is the path of culd. The
-/// text is for standard output. After an error nothing has changed.
+/// Runs `install-shadow` with `arguments`; `program` is the path of culd. Returns the text for
+/// standard output. After an error, no file has changed.
 pub(crate) fn install_shadow(arguments: &[OsString], program: &Path) -> (String, RunOutcome) {
     let done = parse(arguments).and_then(|request| match request {
         ShadowCommand::Help => Ok(HELP.to_owned()),
@@ -238,8 +238,8 @@ fn is_shadow(dir: &Path) -> bool {
     dir.join(marker::NAME).is_file()
 }
 
-/// Refuses to replace anything but an empty folder and a shadow toolkit with nothing of the user's
-/// in it.
+/// Refuses to replace anything except an empty folder, or a shadow toolkit without files of the
+/// user.
 fn check_old(dir: &Path) -> Result<(), ShadowError> {
     if !dir.exists() {
         return Ok(());
@@ -302,7 +302,7 @@ fn link_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), ShadowError> 
     Ok(())
 }
 
-/// Puts `fresh` in the place of `dir`, whose old state goes to `aside`.
+/// Moves `dir` to `aside` and `fresh` to `dir`.
 fn replace(fresh: &Path, dir: &Path, aside: &Path) -> Result<(), ShadowError> {
     let existed = dir.exists();
     if existed {

@@ -38,7 +38,7 @@ fn first(
     let nvcc = programs::in_folders(env::split_paths(&path), "nvcc");
     let of_nvcc = nvcc.and_then(|nvcc| home(&nvcc));
     let candidates = before.into_iter().chain(variables).chain(of_nvcc).chain([usual]);
-    // A shadow stands for the toolkit that it was made of.
+    // For a shadow, this is the toolkit that it was made of.
     let original = |path: PathBuf| Marker::read(&path).map_or(path, |marker| marker.toolkit);
     candidates
         .map(original)

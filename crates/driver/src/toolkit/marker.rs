@@ -17,8 +17,7 @@ use super::{programs, release};
 /// The name of the file.
 pub(crate) const NAME: &str = ".culd-shadow";
 
-/// Files of a toolkit that every other release has otherwise: some installations lack one or two of
-/// them.
+/// Files of a toolkit that differ in every release; some installations lack one or two of them.
 const SIGNS: &[&str] =
     &["bin/nvcc", "version.json", "include/cuda_runtime_api.h", "include/cuda.h"];
 
@@ -96,7 +95,7 @@ impl Marker {
         })
     }
 
-    /// The program that was copied, if it is there and is another now.
+    /// The program that was copied, if it exists and has changed.
     pub(crate) fn changed_program(&self) -> Option<&Path> {
         let (path, before) = self.program.as_ref()?;
         (path.is_file() && *before != stamp(path)).then_some(path)
@@ -113,7 +112,7 @@ pub(crate) fn own() -> Option<(PathBuf, Marker)> {
     })
 }
 
-/// The release of the toolkit whose shadow this program is the linker of, if its rules are known.
+/// The release of the toolkit in whose shadow this program is the linker, if its rules are known.
 pub(crate) fn release() -> Option<&'static Dialect> {
     own()?.1.dialect()
 }

@@ -1,5 +1,5 @@
-//! The toolkit around this program: where programs are, which release a toolkit is of, and which
-//! toolkit this program stands in for.
+//! The toolkit around this program: the places of programs, the release of a toolkit, and the
+//! toolkit of a shadow.
 
 pub(crate) mod marker;
 pub(crate) mod programs;

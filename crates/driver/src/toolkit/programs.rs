@@ -1,8 +1,8 @@
 //! The paths of programs: this one, and those of the user that it runs.
 //!
 //! In: the environment. Out: paths. Guaranteed: a program in the working folder is found only if a
-//! path names that folder, never by its name alone. Otherwise whoever sends somebody a folder of
-//! sources would choose the program.
+//! path names that folder, never by its name alone. Otherwise the sender of a folder of sources
+//! could choose the program.
 
 use std::env;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ pub fn own() -> Option<PathBuf> {
     in_folders(folders(), &own).or_else(|| env::current_exe().ok())
 }
 
-/// The program that `name` names: a path, or what PATH has under a name without a slash.
+/// The program `name`: a path, or for a name without a slash, the program in PATH.
 pub(crate) fn named(name: &Path) -> Option<PathBuf> {
     match name.as_os_str().as_bytes().contains(&b'/') {
         true => Some(std::path::absolute(name).unwrap_or_else(|_| name.to_owned())),
@@ -30,7 +30,7 @@ pub(crate) fn named(name: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The folders of PATH, in their order, but for those that are the working folder or in it.
+/// The folders of PATH in order, without those that are the working folder or in it.
 pub(crate) fn folders() -> impl Iterator<Item = PathBuf> {
     folders_of(env::var_os("PATH").as_deref()).into_iter()
 }

@@ -54,7 +54,7 @@ pub(crate) struct Components {
     cyclic: Vec<bool>,
 }
 
-/// A breadth-first search that enters every vertex once, however often it is started.
+/// A breadth-first search that enters every vertex once, even if it is started several times.
 pub(crate) struct Search<'g> {
     graph: &'g Adjacency,
     /// The vertex from which each vertex was reached; a start is its own parent.

@@ -21,7 +21,7 @@ pub(crate) struct LargestNumber {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeepestPath {
     pub(crate) sum: u32,
-    /// The next vertex of the path; `None` where nothing behind the vertex adds to the sum.
+    /// The next vertex of the path; `None` if no later vertex adds to the sum.
     pub(crate) next: Option<u32>,
 }
 

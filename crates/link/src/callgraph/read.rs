@@ -219,9 +219,9 @@ impl<'d> FileReader<'_, 'd> {
                 seen.ordered.push(OrderedRecord::Prototype { function, prototype, taken: true });
             }
         });
-        // A descriptor takes the address of its function wherever it is, in dead code too
-        // (case relocations/descriptors-90). It does not count in a copy that lost
-        // (case indirect/described-by-loser), nor if its record is discarded.
+        // A descriptor takes the address of its function in any place, even in dead code (case
+        // relocations/descriptors-90). It does not count in a copy that lost (case
+        // indirect/described-by-loser), nor if its record is discarded.
         for &(section, function) in &self.object.described {
             let code = self.object.code_function(section);
             let patched = PatchedSection { id: self.id, object: self.object, target: section };

@@ -273,7 +273,7 @@ impl<'d> FileCheck<'_, 'd> {
     fn earlier_local(&mut self, id: SymbolId) -> Option<SymbolSite> {
         let all = &self.symbols.all;
         let first = |info: &SymbolInfo| self.objects[info.first.object].symbol(info.first.index);
-        // No symbol is looked at twice, so many parameters cost linear time.
+        // Each symbol is read once, so many parameters cost linear time.
         let LocalSymbols { by_name, seen } = &mut self.clashes.locals;
         for (other, info) in
             all.iter().skip(*seen).filter(|(_, i)| first(i).binding() == stb::LOCAL)

@@ -1,10 +1,10 @@
 //! Phase `check`: references that nvlink resolved too early.
 //!
 //! In: the program, everything laid out. Out: an error for each object of nvlink's `-r` whose code
-//! may hold an address that this link changes. With `-r` nvlink puts addresses into code that only
-//! a last link knows, and drops the records (docs/DIFFERENCES.md, early-relocations): such code
-//! cannot be mended, and would run with variables on top of each other. Which code named what
-//! cannot be seen any more, so what an object has counts.
+//! may hold an address that this link changes. With `-r`, nvlink writes addresses into code that
+//! only the final link knows, and drops the records (docs/DIFFERENCES.md, early-relocations). Such
+//! code cannot be repaired, and would run with overlapping variables. The references of the code
+//! are lost, so the definitions of the object decide.
 
 use culd_cubin::elf::sto;
 use culd_cubin::{SectionIndex, Symbol, SymbolIndex, SymbolSection};
@@ -21,7 +21,7 @@ use crate::options::dialect::Dialect;
 use crate::program::LinkedProgram;
 use crate::symbols::Fate;
 
-/// Reports each object that cannot be linked, if nothing else is wrong.
+/// Reports each object that cannot be linked, if there is no other error.
 pub(crate) fn report(program: &LinkedProgram<'_, '_>, diags: &mut Diagnostics) {
     if diags.check().is_err() {
         return;
@@ -137,8 +137,7 @@ impl EarlyObject<'_, '_> {
         Some(format!("array '{name}' in shared memory"))
     }
 
-    /// True when a kernel that reaches a function of the object has anything in front of its
-    /// arrays.
+    /// True if a kernel that reaches a function of the object has variables in front of its arrays.
     fn functions_miss_arrays(&self) -> bool {
         let LinkedProgram { graph, data, .. } = self.program;
         let mut wanted = IdVec::filled(false, graph.nodes.len());

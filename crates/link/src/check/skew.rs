@@ -73,8 +73,8 @@ pub(crate) fn report(
     }
 }
 
-/// The first object of which some function in the program satisfies `odd`, which gets its attribute
-/// list, and the number of other such objects.
+/// The first object with a function in the program whose attribute list satisfies `odd`, and the
+/// number of other such objects.
 fn with_function(
     objects: &InputObjects<'_>,
     merged: &MergeResult<'_>,

@@ -118,7 +118,7 @@ impl<'d> Merger<'_, 'd> {
         self.merged.draft.add_lost_name(name);
     }
 
-    /// Creates a function without name, unless it is dead as functions are that nothing reaches.
+    /// Creates a function without name, unless it is dead.
     fn nameless_function(&mut self, program: SymbolId) {
         if self.graph.node(program).is_none() {
             let name = self.symbols.all[program].name;

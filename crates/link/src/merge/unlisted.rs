@@ -94,7 +94,7 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// The dead function of which `text` is an accepted copy.
+    /// The dead function with the accepted copy `text`.
     fn dead_function_of(
         &self,
         id: ObjectId,

@@ -186,7 +186,7 @@ impl<'d> Merger<'_, 'd> {
         }
         let undefined = symbol.section == SymbolSection::Undefined;
         let unified = undefined && is_unified_table(symbol.name);
-        // Symbols of the system become global, whatever their binding was.
+        // Symbols of the system become global, with any binding.
         let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;

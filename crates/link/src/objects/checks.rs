@@ -206,8 +206,8 @@ impl<'d> InputObject<'d> {
     }
 
     /// Checks that sections are what their names and types say: memory is allocated, code has its
-    /// function, and parameter banks belong to the kernel that they are named after. nvlink trusts
-    /// one of these in one place and another in the next.
+    /// function, and parameter banks belong to the kernel that they are named after. nvlink relies
+    /// on different ones of these in different places.
     pub(super) fn check_sections(&self) -> Result<(), Malformed> {
         for (index, section) in self.cubin.section_indices() {
             let role = self.role(index);

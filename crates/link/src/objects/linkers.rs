@@ -1,8 +1,8 @@
 //! Phase `objects`: objects that NVIDIA's linkers made with `-r`.
 //!
-//! In: the tool records and symbols of an object. Out: which linker made it, and its symbols as
-//! those of ptxas: literals that nothing names are forgotten, and arrays that the linker defined
-//! are declarations again.
+//! In: the tool records and symbols of an object. Out: the linker that made it, and its symbols in
+//! ptxas's form: unused literals are removed, and arrays that the linker defined are declarations
+//! again.
 
 use culd_cubin::elf::{self, stt};
 use culd_cubin::{Cubin, SymbolIndex, SymbolSection, note};
@@ -44,9 +44,9 @@ impl NvidiaLinker {
     }
 }
 
-/// Makes nothing of the symbols of literals that lie outside their bank. With `-r` nvlink keeps the
-/// symbols of literals of a replaced copy, behind the end of the bank that the new copy brought;
-/// nothing refers to them (docs/DIFFERENCES.md, literals-of-replaced).
+/// Clears the symbols of literals that lie outside their bank. With `-r` nvlink keeps the symbols
+/// of literals of a replaced copy, behind the end of the bank that the new copy brought; nothing
+/// refers to them (docs/DIFFERENCES.md, literals-of-replaced).
 pub(super) fn forget_lost_literals(cubin: &mut Cubin<'_>, roles: &[SectionRole]) {
     let Cubin { symbols, sections, .. } = cubin;
     for symbol in symbols.iter_mut().filter(|symbol| is_internal(symbol)) {

@@ -70,7 +70,7 @@ pub(crate) struct AttributeSectionRef {
     pub(crate) function: Option<SymbolIndex>,
 }
 
-/// Whether a RELA section has a record without addend, its first record aside.
+/// Whether a RELA section has a record without addend after its first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingAddend {
     Never,

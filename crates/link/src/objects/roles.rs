@@ -186,7 +186,7 @@ pub(crate) const STUB_PREFIX: &[u8] = b"__cuda_uf_stub_";
 pub(crate) const SLOT_PREFIX: &[u8] = b".nv.uft.rel.";
 
 /// True for functions, variables and references to textures and the like. nvlink treats symbols of
-/// other types, section symbols aside, like the null symbol.
+/// other types, except section symbols, like the null symbol.
 pub(crate) fn takes_part(symbol: &Symbol<'_>) -> bool {
     matches!(
         symbol.kind(),

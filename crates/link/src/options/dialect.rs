@@ -216,8 +216,8 @@ dialects! {
     /// FINALIZER is written on targets without Mercury, too. On targets with Mercury it keeps its
     /// place instead of being added last.
     compat_keeps_finalizer: bool = since(132);
-    /// ISA_VERSION is known, VERSION is left out if it says nothing, and FINALIZER is the target's
-    /// own.
+    /// ISA_VERSION is known, VERSION is left out if it has no information, and FINALIZER is the
+    /// target's own.
     compat_isa_version: bool = since(133);
     /// FINALIZER of an accelerated target has the target's own bit only, unless PAIR says that the
     /// code suits the family.
@@ -263,7 +263,7 @@ dialects! {
     /// A link that keeps dead functions has a function without name, created where the first
     /// function is named before its definition.
     has_nameless_function: bool = before(130);
-    /// Weak symbols are in the global part of the symbol table, whatever was seen first.
+    /// Weak symbols are always in the global part of the symbol table.
     weak_is_global: bool = since(134);
     /// Shared variables of one entry that keep their symbols are local.
     own_shared_is_local: bool = since(134);

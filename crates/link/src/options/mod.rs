@@ -36,7 +36,7 @@ pub struct LinkOptions {
     pub index: Option<IndexFile>,
     /// The kernels to keep. A link that keeps dead code keeps all kernels.
     pub selection: Selection,
-    /// Functions that are kept whatever reaches them (`--undefined`). No option of nvlink.
+    /// Functions that are kept even if none reaches them (`--undefined`). No option of nvlink.
     pub roots: Vec<Vec<u8>>,
     /// System libraries are linked even if nothing needs them.
     pub keep_system_libraries: bool,

@@ -88,7 +88,7 @@ impl RecordedAs {
     }
 }
 
-/// The meaning of a symbol, whatever the type of the record against it.
+/// The meaning of a symbol, independent of the type of the record against it.
 pub(super) enum ResolvedSymbol {
     /// Not in the output; records against it are dropped.
     Gone,
@@ -104,7 +104,7 @@ pub(super) enum ResolvedSymbol {
     Reference(OutSymbolId),
     /// A place whose address the linker knows.
     Fixed(FixedAddress),
-    /// The record cannot be resolved, whatever its type.
+    /// The record cannot be resolved for any type.
     Fatal(Box<Message>),
 }
 

@@ -42,8 +42,8 @@ use crate::relocs::relocated::ResolvedRelocs;
 const RELOCATABLE: u16 = 1;
 /// ET_EXEC.
 const EXECUTABLE: u16 = 2;
-/// `e_flags` of [`FileForm::Header`]: addresses of 64 bits and what else all files have, and code
-/// for an `a` target. The target is in bits 0-7, the virtual architecture in bits 16-23.
+/// `e_flags` of [`FileForm::Header`]: addresses of 64 bits, bits that all files have, and code for
+/// an `a` target. The target is in bits 0-7, the virtual architecture in bits 16-23.
 const HEADER_FLAGS: u32 = 0x500;
 const HEADER_ACCELERATED: u32 = 0x800;
 /// `e_flags` bits 0-7 of sm_75 to sm_90a.

@@ -1,8 +1,8 @@
 //! An object taken apart.
 //!
 //! In: the bytes of an object. Out: an [`ObjectBuilder`] whose parts name each other by references.
-//! Guaranteed: nothing is left out but padding and strings that nothing names; what cannot be said
-//! by references is an error.
+//! Guaranteed: only padding and unused strings are left out; values that references cannot express
+//! give an error.
 
 use super::{
     AttributePayload, AttributeWord, DefinitionPlace, Info, ObjectAttribute, ObjectBuilder,
@@ -201,7 +201,7 @@ impl<'c, 'd> ObjectReader<'c, 'd> {
         })
     }
 
-    /// The section of machine code's half whose bytes a section of Mercury's shares.
+    /// The section of the machine code half whose bytes a Mercury section shares.
     fn same(&self, index: SectionIndex, section: &crate::Section<'d>) -> Option<SectionRef> {
         if section.flags & shf::MERCURY == 0 || section.data.is_empty() {
             return None;

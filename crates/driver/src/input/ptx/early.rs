@@ -1,12 +1,12 @@
 //! A compiler that starts up while its text is being made.
 //!
-//! In: a compiler, and later a text. Out: what came of it, as of [`PtxCompiler::compile`].
-//! Guaranteed: the result is the same as if the compiler had been started with the text; one that
-//! nobody gives a text, or whose parent is gone, ends.
+//! In: a compiler, and later a text. Out: the result, as of [`PtxCompiler::compile`]. Guaranteed:
+//! the result is the same as if the compiler had been started with the text. A compiler ends if it
+//! gets no text, or if its parent has ended.
 //!
 //! ptxas opens its input when it has set up its tables, which is half of what it does for a small
-//! text, and opens it again at its end. So the name stands for a pipe first, and for a file with
-//! the text as soon as there is one: a compiler that has opened the pipe by then reads it there.
+//! text, and opens it again at its end. So the name is first that of a pipe, and later that of a
+//! file with the text. A compiler that has opened the pipe before reads the text from it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

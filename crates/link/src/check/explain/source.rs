@@ -1,8 +1,8 @@
 //! Lines of the source, from the line tables of an object (`-lineinfo`, `-G`).
 //!
-//! In: an object. Out: file and line for places in its code. Guaranteed: the table is read once and
-//! only where somebody asks; damage means that no line is known. Addresses in the table of an
-//! object are relocations: they are filled in with the number of the section in the upper half.
+//! In: an object. Out: file and line for places in its code. Guaranteed: the table is read once,
+//! and only on request; in a damaged table, no line is known. Addresses in the table of an object
+//! are relocations: they are filled in with the number of the section in the upper half.
 
 use culd_cubin::{SectionIndex, text_of};
 use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, LittleEndian};

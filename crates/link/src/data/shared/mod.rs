@@ -253,7 +253,7 @@ pub(crate) fn keep(merged: &mut MergeResult<'_>) {
         let sum = members.iter().map(|&node| nodes[node].size).sum();
         section.size = size_in_object(sum, section.align);
         section.dropped = members.is_empty();
-        // With nothing in it, that of a whole program's kernel has no symbol.
+        // If it is empty, the section of a whole program's kernel has no symbol.
         if let Some(symbol) = section.symbol.filter(|_| sum == 0) {
             merged.draft.symbols[symbol].dropped = true;
         }

@@ -39,8 +39,7 @@ pub(super) fn place(
             let base = if layout.pool_end == 0 { 0 } else { reserved };
             let value = layout.extern_values.as_ref().map_or(NOWHERE, |values| values[group]);
             let value = value.wrapping_add(base);
-            // A symbol without a value of its own is kept only if the reserved part changes its
-            // value.
+            // A symbol without its own value is kept only if the reserved part changes its value.
             (pool.filter(|_| value != NOWHERE), value)
         } else if layout.offsets[group] == NOWHERE {
             (None, 0)

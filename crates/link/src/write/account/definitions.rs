@@ -1,4 +1,4 @@
-//! The definitions of the inputs: variables of the output, and what is not in the output.
+//! The definitions of the inputs: variables of the output, and definitions that are not in it.
 //!
 //! In: the finished program. Out: lists in the order of the inputs.
 

@@ -1,5 +1,4 @@
-//! The functions of the output: what each needs, which function makes it need that, and who calls
-//! whom.
+//! The functions of the output: their needs, the functions that set them, and the calls.
 //!
 //! In: the finished program. Out: [`AccountFunction`]s in node order, so that the place of a
 //! function is the index of its node.

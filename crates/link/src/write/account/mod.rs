@@ -1,9 +1,9 @@
-//! An account of a link, for reports: what is in the output and why, what is not and why, who calls
-//! whom and which function sets what a kernel needs.
+//! An account of a link, for reports: the contents of the output, the dropped definitions, the
+//! reasons, the calls, and the functions that set the needs of kernels.
 //!
 //! In: the finished program. Out: an [`Account`]. Functions, sections and objects are named by
-//! their places in its lists. Guaranteed: made only on request; linear in what the inputs and the
-//! output hold; the same for any number of threads.
+//! their places in its lists. Guaranteed: it is made only on request, in time linear in the inputs
+//! and the output, and is the same for any number of threads.
 
 mod definitions;
 mod functions;

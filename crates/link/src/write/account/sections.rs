@@ -1,4 +1,4 @@
-//! The sections of the output: whose they are and what they are put together of.
+//! The sections of the output: their functions and their parts.
 //!
 //! In: the image. Out: [`Sections`], in file order. Guaranteed: names, offsets and sizes are those
 //! that are written.
@@ -81,7 +81,7 @@ impl Sections {
         }
     }
 
-    /// Notes which object brought what. Sections whose bytes the linker makes have no pieces.
+    /// Notes the pieces of each object. Sections whose bytes the linker makes have none.
     fn add_pieces(&mut self, image: &Image<'_, '_>) {
         let (merged, contents) = (&image.program.merged, &image.contents.sass);
         for (object, file) in image.program.objects.iter() {
