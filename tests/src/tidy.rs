@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rows of the table under each heading of docs/DIFFERENCES.md, in order.
+/// The rows, in order, of the table under each heading of docs/DIFFERENCES.md.
 const QUESTIONS: [&str; 5] = ["nvlink", "culd", "why", "consequence", "checked by"];
 
 /// Longest source file, in lines.
