@@ -20,7 +20,7 @@ use std::process::{Command, Output};
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Latin 1, a terminal command, a line feed, a mark that reverses text.
 const NAME: &[u8] = b"caf\xe9\x1b[2J\n\xe2\x80\xae";
-/// The same as it is printed.
+/// The same name as printed.
 const SHOWN: &str = "caf\\xe9\\x1b[2J\\n\\u{202e}";
 
 /// A folder with the objects.
@@ -59,7 +59,7 @@ impl ObjectFolder {
         output
     }
 
-    /// A link that succeeds; what it prints.
+    /// Runs a link that succeeds; returns its output.
     fn links<T: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = T>) -> String {
         let output = self.run(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -127,7 +127,7 @@ fn the_report_has_resources_places_and_what_was_left_out() {
     assert_eq!(removed(&report), [("unused", RemovedWhy::Unreached)]);
     assert_eq!(linked.parts().len(), 2);
 
-    // The function alone: nothing needs it.
+    // The function alone is not needed.
     let mut linker = Linker::new(Options::for_arch("sm_90").expect("sm_90"));
     linker.add_file(quickstart("smooth.cubin"));
     let report = linker.link().expect("it links").report();

@@ -117,7 +117,7 @@ fn files(program: &MutationSource, form: usize) -> Vec<(String, Vec<u8>, usize)>
     program.inputs.iter().map(file).collect()
 }
 
-/// How a link ended.
+/// The status and lines of a link.
 fn ended(world: &Path, words: &[String]) -> (i32, String) {
     let mut command = Command::new(CULD);
     command.arg0("culd").args(words).args(["-o", "out"]).current_dir(world);

@@ -220,7 +220,7 @@ fn lines_of_nvcc_are_made_here_or_reach_it_unchanged() {
     assert_eq!(words[0], "-nodlink");
     assert!(words[1].ends_with("/dlink.o") && !Path::new(words[1]).exists());
     assert_eq!(words[2..7], ["-arch=sm_90", "-w", "saxpy.o", "smooth.o", "-o"]);
-    // What fails is not linked by another.
+    // If culd's link fails, nvcc does not link.
     let (status, words, text) = passed(&["-arch=sm_90", "saxpy.o", "-o", "prog"]);
     assert_eq!((status, words), (Some(255), None));
     assert!(text.contains("nvlink error   : Undefined reference to 'smooth'"), "{text}");

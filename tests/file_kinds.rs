@@ -27,10 +27,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// gigabyte long.
 const ADDRESSES: u64 = 512 << 10;
 
-/// What there is at a path.
+/// The kind of file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileKind {
-    /// What ought to be there.
+    /// A regular file with the right contents.
     Regular,
     /// The same behind a symbolic link.
     Linked,
@@ -66,10 +66,10 @@ const KINDS: &[FileKind] = &[
     FileKind::Made,
 ];
 
-/// What a link comes to.
+/// The expected result of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ExpectedLink {
-    /// It links, and says nothing.
+    /// It links without a line.
     To,
     /// It links, and says this.
     ToWith(&'static str),
@@ -179,7 +179,7 @@ fn inputs_of_the_command_line() {
         FileKind::Null => Some(ExpectedLink::ToWith("is empty and was ignored")),
         FileKind::Socket => Some(ExpectedLink::Not("No such device or address")),
         FileKind::Zero | FileKind::Made => Some(ExpectedLink::Not("x.cubin'")),
-        // Somebody may still write to it.
+        // A process may still write to it.
         FileKind::Silent => None,
         _ => no_file(kind),
     });

@@ -40,7 +40,7 @@ fn places(image: &[u8]) -> HashMap<String, String> {
     functions.map(|symbol| (text(symbol.name), place(symbol.section))).collect()
 }
 
-/// The same as goblin sees it.
+/// The same by goblin.
 fn independent(image: &[u8]) -> HashMap<String, String> {
     let placed = readers::functions(image).expect("an ELF file").into_iter();
     placed

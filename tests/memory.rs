@@ -263,7 +263,7 @@ fn families() -> Vec<MemoryCase> {
 #[test]
 fn memory_stays_in_proportion() {
     for family in families() {
-        // What keeps everything takes most.
+        // Keeping everything takes most memory.
         let options: &[&[&str]] = match family.status {
             0 => &[&[], &["-g"], &["--preserve-relocs"]],
             _ => &[&[]],

@@ -17,7 +17,7 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 const CASE: &str = "headers-and-order/every-section-90";
 const OLD: &str = "the old output";
 
-/// A user who may do nothing.
+/// A user without rights.
 const NOBODY: u32 = 65534;
 
 /// A folder with the inputs of the case and a copy of culd, readable for everybody.

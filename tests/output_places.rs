@@ -26,7 +26,7 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 const CASE: &str = "headers-and-order/every-section-90";
 const OLD: &[u8] = b"what an earlier link wrote\n";
 const LIMIT: Duration = Duration::from_secs(60);
-/// A user who may do nothing.
+/// A user without rights.
 const NOBODY: u32 = 65534;
 /// The longest path, with its NUL, and the longest name.
 const PATH_MAX: usize = 4096;
@@ -81,14 +81,14 @@ impl OutputOption {
     }
 }
 
-/// What is to become of an output.
+/// The fate of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OutputFate {
     /// It arrives and replaces the old contents.
     Arrives,
-    /// It arrives behind what there was.
+    /// It arrives behind the old contents.
     Follows,
-    /// The place takes everything and keeps nothing.
+    /// The place accepts everything and keeps nothing.
     Vanishes,
     /// The link reports this, and the old contents stay.
     Refused(&'static str),
@@ -97,10 +97,10 @@ enum OutputFate {
 /// A place for an output.
 struct OutputPlace {
     path: String,
-    /// What the linker inherits.
+    /// The descriptors that the linker inherits.
     inherited: Vec<OwnedFd>,
     stdout: Option<Stdio>,
-    /// Somebody who may do nothing links.
+    /// A user without rights links.
     nobody: bool,
     /// The bytes that the maker of the place finds in it.
     found: Box<dyn FnOnce() -> Vec<u8>>,
@@ -144,7 +144,7 @@ impl OutputPlace {
         OutputPlace { inherited: vec![own], ..OutputPlace::new(path, reading(move || other), fate) }
     }
 
-    /// Its path without what makes it long.
+    /// Its path without the long part.
     fn short(&self) -> &str {
         match self.path.strip_prefix("f/../") {
             Some(_) => self.path.rsplit('/').next().unwrap_or_default(),
@@ -430,7 +430,7 @@ fn check(named: OutputOption, usual: &[u8], name: &str, make: MakePlace) {
             assert!(named.is_whole(&found, usual), "{what}: {} bytes", found.len())
         }
         OutputFate::Follows => {
-            // Times have titles where nothing was before.
+            // Times have titles in a new file.
             let titles = usual.iter().position(|&byte| byte == b'\n').map_or(0, |end| end + 1);
             let rows = found.strip_prefix(OLD).or_else(|| match named {
                 OutputOption::Times => found.get(titles..),

@@ -74,7 +74,7 @@ impl SearchFolders {
         command.envs(path.map(|path| ("PATH", path))).output().unwrap()
     }
 
-    /// What was started since the last time.
+    /// The programs that were started since the last call.
     fn started(&self) -> Vec<String> {
         let started = fs::read_to_string(self.path("started")).unwrap_or_default();
         let _ = fs::remove_file(self.path("started"));
@@ -127,7 +127,7 @@ fn what_is_named_runs() {
         let expected: Vec<String> = names.iter().map(|name| format!("{named}/{name}")).collect();
         assert_eq!(started, expected, "{words:?}");
     }
-    // By a path, whatever PATH says.
+    // By a path, for any PATH.
     for (option, file) in [("--ptxas-path", "./ptxas"), ("--ptxas-path", "bin/ptxas")] {
         let link = ["-arch=sm_90", "saxpy.cubin", "a.ptx", "-o", "out", option, file];
         let output = world.run(None, &link);

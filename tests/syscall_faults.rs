@@ -35,7 +35,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// More calls than any of these links make.
 const MOST: u64 = 5000;
 
-/// What happens to a call.
+/// The fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InjectedFault {
     /// It is not made and fails.
@@ -89,7 +89,7 @@ const TRANSFERS: FaultyCalls = FaultyCalls::These(&[
 const RENAMES: FaultyCalls =
     FaultyCalls::These(&[libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2]);
 
-/// What came of a link.
+/// The result of a link.
 struct FaultTrial {
     child: Child,
     /// `StillAlive` when it was stopped.
@@ -102,7 +102,7 @@ struct FaultTrial {
 struct TracedFolder {
     dir: tempfile::TempDir,
     words: Vec<String>,
-    /// The output when nothing fails.
+    /// The output without a fault.
     new: Vec<u8>,
 }
 
@@ -341,7 +341,7 @@ fn old_or_new(world: &TracedFolder, trial: &FaultTrial, what: &str) {
         WaitStatus::Exited(_, 0) => assert!(output == world.new, "{what}: status 0, {said}"),
         WaitStatus::Exited(_, 1) => {
             assert!(output == OLD, "{what}: an error, and another output: {said}");
-            // Where nothing can be said, nothing is.
+            // If standard error fails, there is no line.
             let mute = number == libc::SYS_write && argument == 2;
             assert!(mute || said.contains(" fatal   : "), "{what}: {said}");
         }

@@ -21,7 +21,7 @@ use culd_testkit::random::mutate::fields::{self, NumberForm};
 use culd_testkit::random::mutate::program::{self, MutationSource};
 use std::sync::OnceLock;
 
-/// What runs on some bytes.
+/// A function that runs on some bytes.
 pub type FuzzBody = fn(&[u8]);
 
 /// All targets by name.
@@ -48,7 +48,7 @@ pub const TARGETS: &[(&str, FuzzBody)] = &[
 
 /// The size limit of images that are unpacked, in bytes.
 const MAX_IMAGE: u64 = 4 << 20;
-/// As many changes make a damaged cubin.
+/// The most changes of a damaged cubin.
 const MAX_CHANGES: usize = 8;
 
 /// Reads the whole file and every record in it.

@@ -109,7 +109,7 @@ impl Imports {
         path.split_once('/').map_or(path.trim_end_matches(".rs"), |(folder, _)| folder)
     }
 
-    /// Who imports whom, as pairs of rooms.
+    /// The imports as pairs of folders.
     fn arrows(&self) -> BTreeSet<(&str, &str)> {
         let rooms = self.pairs.iter().map(|&(from, to)| (self.room(from), self.room(to)));
         rooms.filter(|(from, to)| from != to).collect()

@@ -46,7 +46,7 @@ const BORROWED_TEXT: &[&str] = &["from_utf8_lossy", "str::from_utf8", "utf8_chun
 const TEXT_FILES: &[&str] =
     &["crates/cubin/src/text.rs", "crates/driver/src/options/parse.rs", "crates/text/src/lib.rs"];
 
-/// How a program prints.
+/// The ways in which a program prints.
 const PRINTS: &[&str] =
     &["println!(", "print!(", "eprint!(", "eprintln!(", "io::stdout()", "io::stderr()"];
 /// The shipped files that may print: each escapes foreign text, prints none, or writes an output to

@@ -115,7 +115,7 @@ pub struct TranscriptDifference {
     like: Option<String>,
 }
 
-/// What comes of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExpectedRun {
     /// Exit status.

@@ -85,7 +85,7 @@ impl Args {
         self.words
     }
 
-    /// What is left, as operands.
+    /// The remaining words, as operands.
     pub(crate) fn operands(&mut self) -> Result<Vec<String>> {
         if let Some(word) = self.words.iter().find(|word| word.starts_with("--")) {
             bail!("unknown option {word}");

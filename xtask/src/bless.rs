@@ -120,7 +120,7 @@ fn compile(
     source: &Path,
     dir: &Path,
 ) -> Result<Vec<u8>> {
-    // Headers lie beside the source.
+    // Headers are in the folder of the source.
     let folder = source.parent().unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What the files of a target hold.
+/// The kind of code in the files of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
     /// sm_90a and older: machine code only.

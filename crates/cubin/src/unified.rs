@@ -127,7 +127,7 @@ pub struct Uidx {
 /// Why bytes are not a uidx file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadUidx {
-    /// They begin otherwise.
+    /// They begin with other bytes.
     #[error("no index file: it does not begin with the magic number")]
     Magic,
     /// The length differs from the header's.
@@ -148,7 +148,7 @@ impl Uidx {
 
     fn read(data: &[u8]) -> Option<Self> {
         let version = read::u32_at(data, 8)?;
-        // Four bytes that nothing looks at.
+        // Four unused bytes.
         let (functions_size, functions) = (read::u64_at(data, 16)?, read::u64_at(data, 24)?);
         let (variables_size, variables) = (read::u64_at(data, 32)?, read::u64_at(data, 40)?);
         let (functions, variables) =

@@ -129,7 +129,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
     linked
 }
 
-/// Unpacks and compiles inputs, and links nothing.
+/// Unpacks and compiles inputs, without a link.
 pub fn unpack(request: LinkRequest<'_>) -> (Vec<NamedCubin>, RunOutcome) {
     let LinkRequest { options, target, items, session, .. } = request;
     let store = Store::copying();
@@ -165,7 +165,7 @@ pub(crate) struct PreparedOptions<'j> {
 pub(crate) struct StagedLink<'a> {
     pub(crate) gathered: Inputs<'a>,
     pub(crate) link_options: LinkOptions,
-    /// Nothing is wrong so far.
+    /// There was no error so far.
     pub(crate) ready: bool,
 }
 
@@ -278,7 +278,7 @@ pub(crate) struct PreparedLink<'o, 'd> {
     pub(crate) system: SystemLibrary,
     /// The time of each phase.
     pub(crate) phases: Vec<Phase>,
-    /// The places of inputs that nothing needs.
+    /// The places of unused inputs.
     pub(crate) unused: Vec<usize>,
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Shorter links show nothing.
+/// Shorter links have no line.
 const AFTER: Duration = Duration::from_secs(1);
 /// The line is written as often.
 const EVERY: Duration = Duration::from_millis(200);

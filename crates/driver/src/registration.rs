@@ -34,7 +34,7 @@ struct RegisteredModule<'a> {
     /// Part of a system library.
     system: bool,
     place: ModulePlace,
-    /// It has nothing to register.
+    /// It is not registered.
     withdrawn: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum ModulePlace {
 pub(crate) enum SystemLibrary {
     /// It is not an input.
     NotGiven,
-    /// Nothing needs it.
+    /// It is not needed.
     NotNeeded,
     Linked,
 }
@@ -93,7 +93,7 @@ impl<'a> Registration<'a> {
         ModuleNumber(self.modules.len() - 1)
     }
 
-    /// The module has nothing to register.
+    /// Withdraws a module, which then is not registered.
     pub(crate) fn withdraw(&mut self, module: ModuleNumber) {
         self.modules[module.0].withdrawn = true;
     }

@@ -231,7 +231,7 @@ fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
     text.split_inclusive('\n').filter(|line| wanted(line)).collect()
 }
 
-/// Why nothing was made.
+/// The reason why there is no output.
 #[derive(Debug)]
 pub(crate) struct CompileFailure {
     pub(crate) refusal: Refusal,

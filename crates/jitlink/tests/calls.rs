@@ -33,14 +33,14 @@ fn create(options: &[&str]) -> (c_int, LinkHandle) {
         options.iter().map(|&word| CString::new(word).expect("no NUL")).collect();
     let pointers: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     let mut handle = 0;
-    // SAFETY: as many words as there are.
+    // SAFETY: the count is that of the words.
     let code = unsafe { nvJitLinkCreate(&mut handle, pointers.len() as u32, pointers.as_ptr()) };
     (code, handle)
 }
 
 fn add(handle: LinkHandle, kind: c_int, data: &[u8], name: &str) -> c_int {
     let name = CString::new(name).expect("no NUL");
-    // SAFETY: as many bytes as there are.
+    // SAFETY: the length is that of the bytes.
     unsafe { nvJitLinkAddData(handle, kind, data.as_ptr().cast(), data.len(), name.as_ptr()) }
 }
 

@@ -572,7 +572,7 @@ pub enum DefinitionKind {
     Variable,
 }
 
-/// Why nothing needs a definition.
+/// Why a definition is not needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

@@ -38,7 +38,7 @@ pub struct ScaleCase {
     pub fan: usize,
     /// Files that call no others; for layers, the width of a layer.
     pub leaves: usize,
-    /// Who calls whom.
+    /// The shape of the calls.
     pub graph: CallPattern,
     /// Percentage of functions that nobody calls.
     pub dead_pc: usize,
@@ -52,7 +52,7 @@ pub struct ScaleCase {
     pub local: bool,
     /// Debug information.
     pub debug: ScaleDebug,
-    /// What the cubins are in.
+    /// The container of the cubins.
     pub container: ScaleContainer,
     /// The architecture, if it is fixed.
     pub arch: Option<&'static str>,

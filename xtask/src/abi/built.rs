@@ -15,7 +15,7 @@ use std::fs;
 
 const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"];
 
-/// What came of the links.
+/// The results of the links.
 #[derive(Debug, Default)]
 pub(super) struct BuiltCounts {
     /// Objects that were built again.

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a command took.
+/// Time and memory of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) wall: Duration,

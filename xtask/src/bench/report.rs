@@ -9,7 +9,7 @@ pub(crate) const TITLES: &str = "\
 | case | files | MB in | MB out | nvlink ms | culd ms | ratio | two threads ms | ratio | CPU ms | CPU ratio | nvlink MiB | culd MiB | of input | floor ms | of floor | outputs |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|";
 
-/// What a case came to.
+/// The results of a case.
 pub(crate) struct BenchRow {
     pub(crate) name: &'static str,
     pub(crate) files: usize,

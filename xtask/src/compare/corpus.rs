@@ -67,7 +67,7 @@ struct CorpusCase {
     uidx: BTreeMap<String, uidx::IndexText>,
     /// Why the program linked in several steps differs from that linked in one.
     one_step: Option<String>,
-    /// How the links end.
+    /// The results of the links.
     #[serde(default)]
     expect: CorpusEnd,
     /// The result for sm_100 and later, if it differs.
@@ -182,7 +182,7 @@ fn shows_later(archs: &[String], arch: &str) -> bool {
 }
 
 impl CorpusCase {
-    /// How links for `arch` end.
+    /// The expected result of links for `arch`.
     fn expected(&self, arch: &str) -> CorpusEnd {
         let mercury = PtxArch::MERCURY.iter().any(|mercury| mercury.0 == arch);
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)

@@ -420,7 +420,7 @@ impl FatbinLab<'_> {
 const COMPRESSIONS: &[Option<Compression>] =
     &[None, Some(Compression::Lz4), Some(Compression::Zstd)];
 
-/// What cubins are packed into.
+/// The packages of cubins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Package {
     Fatbin,

@@ -48,7 +48,7 @@ Each target gets an equal part of the seeds, in this order.
     run,
 };
 
-/// What was asked for.
+/// The request.
 struct GeneratedPlan {
     seeds: Range<u64>,
     wish: GeneratorChoices,
@@ -254,7 +254,7 @@ fn count(program: &GeneratedProgram, trial: &Trial, is_open: bool, report: &mut 
     report.tally.add(family, link_arch.0, counts);
 }
 
-/// What makes a program worth keeping.
+/// The reason to keep a program.
 fn finding(plan: &GeneratedPlan, verdict: &Verdict) -> Option<String> {
     let found = |text: String| plan.find.as_ref().filter(|wanted| text.contains(*wanted)).cloned();
     match verdict {

@@ -133,7 +133,7 @@ const NVSHMEM: &[LibraryLink] = &[
     ("missing", &[], &[], false),
 ];
 
-/// What is compared with, and where.
+/// The data of the comparison.
 struct RealBench {
     tools: Tools,
     cache: Cache,
@@ -227,7 +227,7 @@ impl Corpus {
     }
 }
 
-/// What is wrong with a verdict.
+/// The fault of a verdict.
 fn judge(verdict: &Verdict, succeeds: bool) -> Option<String> {
     match verdict {
         Verdict::Identical(_) if succeeds => None,

@@ -67,14 +67,14 @@ struct RegisteredProgram {
     existing: Option<Vec<u8>>,
 }
 
-/// What came of a link.
+/// The result of a link.
 struct RegisteredLink {
     run: Run,
     output: Option<Vec<u8>>,
     register: Option<Vec<u8>>,
 }
 
-/// What is compared, and where.
+/// The data of the comparison.
 struct RegisteredBench {
     tools: Tools,
     cubins: Cubins,

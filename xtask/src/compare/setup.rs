@@ -35,7 +35,7 @@ pub(super) enum Common {
     Ways,
 }
 
-/// What a suite is run with.
+/// The common options of a run.
 pub(super) struct Setup {
     culd: Option<String>,
     release: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Setup {
     /// A further option of every link.
     pub(super) with: Option<String>,
     pub(super) way: LinkMethod,
-    /// What is left for the suite.
+    /// The remaining words, for the suite.
     pub(super) args: Args,
     /// Behind `--`.
     pub(super) words: Vec<String>,
@@ -148,7 +148,7 @@ fn way(args: &mut Args) -> LinkMethod {
     ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(LinkMethod::Program, |(_, way)| way)
 }
 
-/// What `--release` means.
+/// The help of `--release`.
 const RELEASE_HELP: &str = "nvlink of this release, 11.8 to 13.5 (default 13.0). Of CUDA 12 libnvJitLink takes its
                    place, unless the folder of CULD_TOOLKITS has a toolkit of that name; 11.8 needs one";
 

@@ -133,7 +133,7 @@ const LINKS: &[(&str, &[&str])] =
 /// nvlink needs over a minute for NCCL on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What a link took.
+/// Time and memory of a link.
 struct LinkUsage {
     link: String,
     files: usize,

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::ops::AddAssign;
 use std::process::ExitCode;
 
-/// Comparisons by what came of them.
+/// Comparisons by their results.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct VerdictCounts {
     pub(super) identical: usize,
     pub(super) same_error: usize,
-    /// Different, or otherwise than expected.
+    /// Different, or not as expected.
     pub(super) failed: usize,
     /// Links without a comparison: nvlink crashed, or the difference is a known one.
     pub(super) no_verdict: usize,

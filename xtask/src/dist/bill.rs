@@ -32,11 +32,11 @@ struct BillEntry {
     repository: String,
     /// SHA-256 of the package; `None` for our own crates.
     checksum: Option<String>,
-    /// Package URLs of what it needs.
+    /// Package URLs of its dependencies.
     needs: BTreeSet<String>,
 }
 
-/// The bill for what `tree` lists.
+/// The bill of the crates in `tree`.
 ///
 /// # Errors
 /// When the tree or the lock file has another form.

@@ -45,7 +45,7 @@ const COMPLETIONS: &[(&str, &str, &str)] = &[
     ("zsh", "share/zsh/site-functions", "_culd"),
     ("fish", "share/fish/vendor_completions.d", "culd.fish"),
 ];
-/// Pages that explain what is installed.
+/// Pages that explain the package.
 const PAGES: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// A full release build takes minutes on a small machine.
@@ -88,7 +88,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
 
 struct Dist {
     folder: PathBuf,
-    /// Where cargo puts what it builds.
+    /// Cargo's target folder.
     built: PathBuf,
 }
 
@@ -146,7 +146,7 @@ impl Dist {
         Ok(())
     }
 
-    /// Prints what there is.
+    /// Prints the files.
     fn list(&self, folder: &Path) -> Result<()> {
         let mut entries: Vec<PathBuf> =
             fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
@@ -175,7 +175,7 @@ fn check_names(library: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a command prints.
+/// The output of a command.
 fn said(command: &mut Command) -> Result<String> {
     let run = process::run(command, LIMIT).with_context(|| format!("{command:?}"))?;
     ensure!(run.status.success(), "{command:?}: {}", run.stderr_text());

@@ -31,7 +31,7 @@ const AFTER_ERRORS: [&str; 1] = ["reg.h"];
 /// The old output before half of the links.
 const OLD: &[u8] = b"the output of an earlier link";
 
-/// How a link ended.
+/// The end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LinkEnd {
     /// With an output.
@@ -86,10 +86,10 @@ impl LinkEnd {
     }
 }
 
-/// What came of a link.
+/// The result of a link.
 pub(super) struct DamageTrial {
     pub(super) outcome: LinkEnd,
-    /// What is wrong, for people.
+    /// The fault, in words.
     pub(super) what: String,
     pub(super) wall: Duration,
     /// The peak of all links of this worker so far, KiB.

@@ -29,7 +29,7 @@ pub(super) fn line(seed: u64, mutant: &Mutant, trial: &DamageTrial) -> String {
 /// Counts, and the links with a fault.
 #[derive(Default)]
 pub(super) struct EndTable {
-    /// By what carried the damage.
+    /// By the carrier of the damage.
     kinds: BTreeMap<String, BTreeMap<String, u64>>,
     archs: BTreeMap<String, BTreeMap<String, u64>>,
     failures: BTreeMap<String, Vec<u64>>,
@@ -56,7 +56,7 @@ impl EndTable {
         Ok(())
     }
 
-    /// How many links went wrong.
+    /// The number of links with a fault.
     pub(super) fn failures(&self) -> usize {
         self.failures.values().map(Vec::len).sum()
     }

@@ -116,7 +116,7 @@ impl Browser {
             .with_context(|| path.display().to_string())
     }
 
-    /// What the console says.
+    /// The lines of the console.
     pub(super) fn console(&self) -> Result<Vec<String>> {
         self.log("browser")
     }

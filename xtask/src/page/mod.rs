@@ -148,7 +148,7 @@ fn is_soon(value: &Value) -> bool {
     value.as_f64().is_some_and(|ms| ms < 2000.0)
 }
 
-/// What holds for every page.
+/// Checks of every page.
 const EVERY: &[Check] = &[
     (
         "controls have names",

@@ -113,7 +113,7 @@ impl BatchSelection {
         })
     }
 
-    /// Whether nothing is left out.
+    /// True if no batch is left out.
     fn is_whole(&self) -> bool {
         let lists = [&self.archs, &self.places, &self.symbols];
         self.every && lists.into_iter().all(Option::is_none) && self.types.is_none()

@@ -85,7 +85,7 @@ impl ProbeReport {
         self.answers.insert(key, answers);
     }
 
-    /// What nvlink did with a batch.
+    /// The answers of nvlink for a batch.
     pub(super) fn answers(&self, batch: &(u32, String)) -> Option<&Answers> {
         self.answers.get(batch)
     }

@@ -22,7 +22,7 @@ use crate::types::Class;
 
 pub use fault::{Fault, Position};
 
-/// A module and what messages call it.
+/// A module and its name in messages.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedModule<'m> {
     /// Its file.

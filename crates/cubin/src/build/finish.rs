@@ -76,7 +76,7 @@ pub(super) struct SymbolPlace {
     pub(super) bank_symbol: Option<SymbolRef>,
 }
 
-/// Sections that are there once.
+/// Sections that occur once.
 #[derive(Debug, Default)]
 pub(super) struct SingleSections {
     pub(super) notes: [Option<SectionRef>; 2],

@@ -100,7 +100,7 @@ pub enum Info {
 /// The contents of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionContent {
-    /// Bytes that name nothing.
+    /// Bytes without references.
     Bytes(Vec<u8>),
     /// This many bytes that are not in the file.
     Nothing(u64),

@@ -176,7 +176,7 @@ impl FileParts<'_> {
                 }
             }
         }
-        // Mercury knows nothing of parameters.
+        // Mercury's table has no parameters.
         for &at in code.iter().filter(|_| has_mercury) {
             let bank = self.place(at).bank;
             self.place(at).bank_symbol = self.section_symbol((bank, None));
@@ -232,7 +232,7 @@ impl FileParts<'_> {
         self.place(at).symbol = Some(added);
     }
 
-    /// Code says whose it is.
+    /// Gives code the symbol of its function.
     fn name_code(&mut self, code: &[usize]) {
         let in_text_info = self.object.arch().registers_in_text_info;
         for &at in code {

@@ -340,7 +340,7 @@ fn write(
     let pieces = Pieces::new(images).map_err(damaged)?;
     let head = match plan.form {
         DeviceLinkForm::Cubin => {
-            // Nothing is linked for a virtual architecture.
+            // A virtual architecture has no image.
             let Some(image) = images.first() else { return Ok(()) };
             return put(&plan.output, std::iter::once(image.payload())).map_err(failed);
         }

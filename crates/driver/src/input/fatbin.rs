@@ -74,7 +74,7 @@ impl<'a> Gatherer<'a, '_> {
         if lto && wanted {
             let sibling = sibling(&usable, self.target, rules);
             self.lto(source, bytes, Some(sibling), module);
-            // It registers nothing by itself.
+            // It registers no module by itself.
             return Ok(false);
         }
         let chosen = choose(self.target, rules, &offers, wanted);

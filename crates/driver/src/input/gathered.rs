@@ -46,7 +46,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) lto_place: usize,
     /// The cubin of all LTO-IR, in a link with other code.
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,
-    /// The program is nothing but LTO-IR.
+    /// The program is LTO-IR alone.
     pub(crate) whole: bool,
     /// The output, if it needs no link: PTX, or a program of LTO-IR alone.
     pub(crate) finished: Option<Vec<u8>>,
@@ -164,7 +164,7 @@ pub(crate) struct LinkCubin<'a> {
     pub(crate) bytes: &'a [u8],
     /// Part of a library that is linked only if something needs it.
     pub(crate) system: bool,
-    /// What it was before it was compiled.
+    /// Its kind before compilation.
     pub(crate) kind: CubinOrigin,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) items: &'a [InputItem<'a>],
     /// Holds the bytes that were read and made for this link.
     pub(crate) store: &'a Store,
-    /// What was opened for several links.
+    /// The files that are open for several links.
     pub(crate) shared: Option<&'a SharedInputs<'a>>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn gather<'a>(
         Target::Real(arch) => {
             ready::ready(options, arch, events, &mut found, &mut lines, sources.store, session)
         }
-        // Nothing is made of the inputs.
+        // The link has no output.
         _ => {
             let other = |piece: &InputPiece<'_>| !piece.system;
             found.whole =

@@ -63,7 +63,7 @@ pub(super) fn ready<'a>(
             }
         })
         .collect();
-    // nvlink says nothing (docs/DIFFERENCES.md, interfaces).
+    // nvlink has no message (docs/DIFFERENCES.md, interfaces).
     if let Some(severity) = ignored_severity(options) {
         lines.extend(interfaces::before_compiling(&texts, severity));
     }

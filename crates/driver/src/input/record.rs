@@ -16,7 +16,7 @@ enum RecordValue {
     Value,
     /// A number. It may follow the short name directly; it is never the next word.
     Number,
-    /// One of [`LEVELS`], or nothing.
+    /// One of [`LEVELS`], or empty.
     Level,
 }
 

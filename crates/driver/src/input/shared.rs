@@ -187,7 +187,7 @@ impl<'a> Sources<'a> {
         Ok((&**self.store.alloc(bytes), identity))
     }
 
-    /// What is in an object.
+    /// The parts of a host object.
     pub(super) fn host_object(&self, bytes: &'a [u8]) -> Result<Option<HostObject<'a>>, Error> {
         let known = self.shared.and_then(|shared| shared.objects.get(&bytes.as_ptr().addr()));
         known.map_or_else(|| HostObject::parse(bytes), |object| Ok(Some(object.clone())))

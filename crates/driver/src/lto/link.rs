@@ -95,7 +95,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let Some(open) = open_in(&ptx).filter(|_| system && !names.unknown.is_empty()) else {
             return self.whole(ptx);
         };
-        // LTO-IR of which nothing was known.
+        // LTO-IR with unknown names.
         self.report_need(&open);
         self.complete(&mut names);
         self.part(names)

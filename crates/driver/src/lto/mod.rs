@@ -65,7 +65,7 @@ struct CompilerLog {
     lines: Vec<String>,
 }
 
-/// Why nothing was made.
+/// The reason why there is no output.
 #[derive(Debug, Error)]
 enum LtoFailure {
     #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
@@ -107,7 +107,7 @@ impl LtoFailure {
 /// A task for the program.
 struct LtoTask<'t, 'a> {
     options: &'t CommandOptions,
-    /// What [`words`] makes of them.
+    /// The result of [`words`] for them.
     words: &'t [OsString],
     /// The name of the target.
     arch: &'t str,

@@ -26,7 +26,7 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Nothing to say.
+    /// Success without lines.
     pub(crate) fn success() -> Self {
         RunOutcome { status: 0, lines: Vec::new() }
     }

@@ -20,7 +20,7 @@ const MOST: u64 = 4096;
 /// The interval at which a link that can be cancelled looks whether the program has ended.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-/// Why it has said nothing.
+/// The reason why there is no output.
 #[derive(Debug)]
 pub(crate) enum ChildError {
     CannotRun(io::Error),

@@ -432,7 +432,7 @@ mod tests {
         assert!(bytes.iter().all(|&byte| byte == 7));
     }
 
-    /// Whoever writes into it does that once.
+    /// The test writes into it once.
     #[test]
     fn a_pipe_is_read_once() {
         let folder = tempfile::tempdir().unwrap();

@@ -211,7 +211,7 @@ extern "C" fn too_long(_: c_int) {}
 extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the system passes a valid structure; it has an address for a fault.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // Otherwise a process has sent it.
+    // Else a process has sent it.
     let is_fault = code > 0;
     let map = MAPS.iter().find(|map| (map.start..map.end).contains(&address));
     let line: &[u8] = match (signal, map) {

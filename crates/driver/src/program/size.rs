@@ -56,7 +56,7 @@ pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
     (text, RunOutcome { status: if failed { u8::MAX } else { 0 }, lines })
 }
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Default)]
 struct SizeRequest {
     files: Vec<OsString>,
@@ -197,7 +197,7 @@ struct FileCode<'a> {
     images: Vec<SizedCode<'a>>,
     /// Bytes of sections and files of device code.
     device_bytes: u64,
-    /// What cannot be read.
+    /// The parts that cannot be read.
     defects: Vec<String>,
 }
 

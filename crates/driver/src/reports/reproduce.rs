@@ -28,7 +28,7 @@ const MAX_INPUT: u64 = 8 << 30;
 
 /// Why a link cannot be put into an archive.
 #[derive(Debug, Error)]
-enum Problem {
+enum ReproduceError {
     #[error("'{0}' cannot be read again: {1}")]
     Read(String, io::Error),
     #[error("the working folder is unknown: {0}")]
@@ -46,7 +46,7 @@ pub(crate) fn reproduce(
     gathered: &Inputs<'_>,
     dialect: &Dialect,
 ) -> Result<(), Line> {
-    let line = |problem: Problem| {
+    let line = |problem: ReproduceError| {
         let text = format!("Could not write '{}'", culd_text::name(path));
         Line::new(Severity::Fatal, text).with_notes(vec![problem.to_string()])
     };
@@ -59,21 +59,21 @@ fn archive(
     options: &CommandOptions,
     gathered: &Inputs<'_>,
     dialect: &Dialect,
-) -> Result<Vec<u8>, Problem> {
-    let here = std::env::current_dir().map_err(Problem::Folder)?;
+) -> Result<Vec<u8>, ReproduceError> {
+    let here = std::env::current_dir().map_err(ReproduceError::Folder)?;
     let name = path.file_stem().unwrap_or(OsStr::new("reproduce"));
     let mut archive = Archive { builder: tar::Builder::new(Vec::new()), name: name.into() };
     let mut done: Vec<PathBuf> = Vec::new();
     let index = options.path(OptionId::Uidx).map(Path::to_owned);
     for file in gathered.files.iter().chain(&index) {
-        let place =
-            inside(&here.join(file)).ok_or_else(|| Problem::Outside(culd_text::name(file)))?;
+        let place = inside(&here.join(file))
+            .ok_or_else(|| ReproduceError::Outside(culd_text::name(file)))?;
         if done.contains(&place) {
             continue;
         }
         let from = files::below(options.path(OptionId::Chroot), file);
         let bytes = files::read_limited(&from, Kinds::Files, MAX_INPUT)
-            .map_err(|error| Problem::Read(culd_text::name(file), error))?;
+            .map_err(|error| ReproduceError::Read(culd_text::name(file), error))?;
         archive.add(&Path::new(ROOT).join(&place), &bytes, 0o644)?;
         done.push(place);
     }

@@ -11,7 +11,7 @@ const LONGEST_NAME: usize = 4 << 10;
 #[cfg(feature = "demangle")]
 const LONGEST_TEXT: usize = 16 << 10;
 
-/// How much of a declaration is wanted.
+/// The wanted part of a declaration.
 enum NameExtent {
     Declaration,
     /// Neither parameters nor return type.

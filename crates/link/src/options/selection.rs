@@ -18,7 +18,7 @@ pub enum Selection {
         /// Patterns of `-kernels-used`: `*` stands for any characters, and a pattern matches
         /// anywhere in the mangled name.
         kernels: Vec<Vec<u8>>,
-        /// Patterns of `-variables-used`, likewise.
+        /// Patterns of `-variables-used`, as for kernels.
         variables: Vec<Vec<u8>>,
     },
     /// Those that host code refers to.

@@ -21,14 +21,14 @@ pub trait ProbeLinker {
     fn link(&self, sm: u32, object: &[u8]) -> Result<BatchAnswer>;
 }
 
-/// How a link ended.
+/// The result of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchAnswer {
     /// With an output.
     Linked(Vec<u8>),
     /// With a message.
     Refused(String),
-    /// Not by itself; how.
+    /// It crashed or did not end; the text says how.
     Crashed(String),
 }
 
@@ -50,7 +50,7 @@ pub struct Batch {
     pub sm: u32,
     /// Where they are.
     pub place: &'static ProbePlace,
-    /// What they are against.
+    /// Their symbol.
     pub symbol: &'static SymbolKind,
     /// Whether they have addends.
     pub form: AddendForm,

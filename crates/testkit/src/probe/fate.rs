@@ -12,7 +12,7 @@ use culd_cubin::{Cubin, Section, SectionIndex};
 use culd_reloc::{RelocDesc, lookup};
 use std::fmt;
 
-/// What became of a record.
+/// The fate of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordFate {
     /// The linker ended with this message.

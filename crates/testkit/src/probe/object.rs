@@ -41,7 +41,7 @@ pub struct ProbeObject {
     pub sm: u32,
     /// Where the records are.
     pub place: &'static ProbePlace,
-    /// What they are against.
+    /// Their symbol.
     pub symbol: &'static SymbolKind,
     /// Whether they have addends.
     pub form: AddendForm,

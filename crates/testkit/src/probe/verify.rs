@@ -21,7 +21,7 @@ pub struct SeenRow {
     pub row: &'static RelocDesc,
     /// The number of values that are where the row says.
     pub right: usize,
-    /// What went wrong.
+    /// The faults.
     pub wrong: Vec<String>,
 }
 

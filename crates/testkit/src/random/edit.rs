@@ -23,7 +23,7 @@ use std::fmt;
 pub struct Edit {
     /// Stem of the file that is changed.
     pub unit: String,
-    /// What is done.
+    /// The kind of the change.
     pub kind: EditKind,
     /// Decides where and with which values.
     pub pick: u64,
@@ -242,7 +242,7 @@ section .nv.global.init nv_global_init flags=write+alloc align=8
         }
     }
 
-    /// What the reducer relies on.
+    /// The reducer relies on this.
     #[test]
     fn an_edit_stays_the_same_when_other_things_go() {
         let bytes = object();

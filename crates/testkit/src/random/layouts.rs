@@ -22,7 +22,7 @@ use crate::random::generate::rng::Rng;
 /// A record and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
-    /// What it is made from.
+    /// Its seed.
     pub seed: u64,
     /// As the ABI crate has it.
     pub record: Aggregate,

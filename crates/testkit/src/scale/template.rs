@@ -29,12 +29,12 @@ fn callee(k: usize) -> String {
 pub(super) enum Role {
     /// The first one, which always has a kernel.
     Root {
-        /// It calls nobody.
+        /// It calls no other module.
         leaf: bool,
     },
     /// Calls others.
     Middle,
-    /// Calls nobody.
+    /// Calls no other module.
     Leaf,
 }
 

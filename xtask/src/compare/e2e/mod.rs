@@ -50,7 +50,7 @@ struct BuildToolkit {
     linker: &'static str,
 }
 
-/// What the builds work with.
+/// The data of the builds.
 struct BuildBench {
     reference: BuildToolkit,
     candidate: BuildToolkit,

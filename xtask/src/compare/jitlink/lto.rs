@@ -99,7 +99,7 @@ const NVRTC: [&str; 3] = ["ltoir", "ptx", "cubin"];
 const NVRTC_SOURCES: [&str; 10] =
     ["a", "b", "c", "x", "fast", "slow", "parts", "more", "needs", "lost"];
 
-/// Who makes the inputs.
+/// The maker of the inputs.
 enum InputMaker {
     Nvcc,
     /// The library, in its own environment.

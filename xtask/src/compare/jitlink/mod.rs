@@ -63,7 +63,7 @@ struct ListedCalls {
     group: String,
     /// The entry of docs/JITLINK.md that explains it.
     key: String,
-    /// What ours says instead.
+    /// The text of our library.
     ours: String,
 }
 

@@ -135,7 +135,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-kernels-used=nosuch host.o -lcudadevrt", &[]),
             ("-kernels-used= host.o -lcudadevrt", &[]),
             ("-kernels-used=l*d host.ltoir", &[]),
-            // Beside other code.
+            // With other code.
             ("host.o guests.o -lcudadevrt", &[Order]),
             ("host.o x.o guests.o -lcudadevrt", &[Variables]),
             ("host.o x.o ys.o -lcudadevrt", &[Variables]),

@@ -53,7 +53,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const OWN: [&str; 2] =
     ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
 
-/// Where and what is compared.
+/// The data of the comparison.
 struct LtoBench {
     tools: Tools,
     arch: String,
@@ -80,7 +80,7 @@ struct LtoCounts {
     different: usize,
 }
 
-/// What a linker did.
+/// The result of a linker.
 struct LtoLink {
     run: Run,
     output: Option<Vec<u8>>,

@@ -40,7 +40,7 @@ const SETS: &[&str] = &[
 /// The objects of each link; names of objects without LTO-IR end with `s`.
 const LINKS: &[&str] = &["parts.o more.o", "parts.o more.o needss.o", "child.o x.o", "host.o x.o"];
 
-/// What nvcc makes in the end.
+/// The kinds of nvcc's output.
 const KINDS: &[&[&str]] = &[&["-cubin"], &["-fatbin"], &["-ptx"], &["-r", "-cubin"]];
 
 pub(super) fn run(bench: &mut LtoBench) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::bench::measure::{Usage, measure};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// What is timed, and the words.
+/// The name of a measurement, and its words.
 const ROWS: &[(&str, &str)] = &[
     ("LTO alone", "a.o b.o c.o -lcudadevrt"),
     ("LTO alone, C++", "parts.o more.o -lcudadevrt"),

@@ -37,7 +37,7 @@ const FORMS: &[&str] = &[
     "\"V,V\"", "\"V V\"", "\\V", "V\\", "V\\ ", "V\\,V", "\"V", "", "\"\"", " ", ",",
 ];
 
-/// What is linked.
+/// The linked files.
 const PROGRAMS: &[&str] = &["a.o b.o c.o", "a.o b.o c.ptx", "as.o bs.o cs.o"];
 
 /// The listed difference of a row: without a library of that name, nvlink may miss libcudadevrt.

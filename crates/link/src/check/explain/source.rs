@@ -59,7 +59,7 @@ impl LineTable {
     fn of(object: &InputObject<'_>) -> Self {
         let mut table = LineTable::default();
         let Some(bytes) = with_addresses(object) else { return table };
-        // What is read before damage stays.
+        // Lines in front of damage stay.
         let _ = table.read(&bytes);
         table.rows.sort_unstable();
         table

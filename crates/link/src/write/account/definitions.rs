@@ -32,7 +32,7 @@ fn each_definition<'d>(
     }
 }
 
-/// Definitions that nothing needs.
+/// Unused definitions.
 pub(super) fn removed(program: &LinkedProgram<'_, '_>) -> Vec<AccountRemoval> {
     let mut all = Vec::new();
     each_definition(program, |object, symbol, id, fate| {

@@ -61,7 +61,7 @@ pub struct AccountFunction {
     pub calls: Vec<usize>,
     /// Prototypes of its indirect calls.
     pub indirect: Vec<usize>,
-    /// What only a kernel has.
+    /// Data that only kernels have.
     pub kernel: Option<Box<AccountKernel>>,
 }
 
@@ -89,7 +89,7 @@ pub struct AccountStack {
     pub next: Option<usize>,
 }
 
-/// What only a kernel has. Sizes are bytes.
+/// Data that only kernels have. Sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountKernel {
     /// Static shared memory of a block, with the part that the system keeps (sm_90 and later).
@@ -217,7 +217,7 @@ pub struct AccountRemoval {
     pub why: RemovalReason,
 }
 
-/// Why nothing needs a definition.
+/// Why a definition is not needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemovalReason {
@@ -251,7 +251,7 @@ pub struct KeptRelocations {
     pub kind: u32,
     /// The name of the type.
     pub name: String,
-    /// How many, in both halves.
+    /// Their number, in both halves.
     pub count: u64,
 }
 

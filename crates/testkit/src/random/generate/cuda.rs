@@ -145,7 +145,7 @@ impl SharedText {
         self.numbered(&text, rng.range(2, 9), rng.range(1, 300))
     }
 
-    /// What another file defines.
+    /// Declares the definitions of another file.
     fn declare(&mut self, other: usize) {
         self.parts.push(format!(
             "extern __device__ int of_{other}(int x);
@@ -156,7 +156,7 @@ extern __device__ int data_{other}[]; extern __constant__ float table_{other}[8]
         self.uses.push(format!("(int)table_{other}[X % 8]"));
     }
 
-    /// What other files may use.
+    /// Adds definitions for other files.
     fn define(&mut self, rng: &mut Rng) {
         let (number, body) = (self.number, self.body(rng));
         let (first, second) = (rng.below(100), rng.below(100));

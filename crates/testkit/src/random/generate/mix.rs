@@ -176,7 +176,7 @@ pub const PLAIN: Mix = Mix {
 /// A named row of [`FAMILIES`].
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramFamily {
-    /// Name, as the reports show it.
+    /// Name in reports.
     pub name: &'static str,
     /// Its weight; 0 for families that run only if named.
     pub weight: u32,

@@ -205,7 +205,7 @@ pub enum DebugLevel {
 pub struct GeneratedSymbol {
     /// Its name in the file.
     pub name: String,
-    /// What it stands for.
+    /// Its kind.
     pub kind: ModelSymbolKind,
     /// The id of a unified function or variable.
     pub unified: Option<(u64, u64)>,
@@ -310,7 +310,7 @@ pub struct Signature {
     pub noreturn: bool,
 }
 
-/// Who can see a definition.
+/// The visibility of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeneratedLinkage {
     /// Only the file itself.
@@ -391,7 +391,7 @@ impl GeneratedItem {
 pub struct GeneratedVariable {
     /// Its name.
     pub symbol: GeneratedSymbolId,
-    /// Who sees it.
+    /// Its visibility.
     pub linkage: GeneratedLinkage,
     /// Its kind in this file; the kinds of weak and common symbols differ between files.
     pub kind: ModelSymbolKind,
@@ -406,7 +406,7 @@ pub enum Init {
     Value(u64),
     /// The address of a symbol.
     Address {
-        /// Whose address.
+        /// The symbol of the address.
         symbol: GeneratedSymbolId,
         /// Added to it.
         addend: u32,
@@ -422,7 +422,7 @@ pub enum Init {
 pub struct GeneratedFunction {
     /// Its name; the kind distinguishes functions from kernels.
     pub symbol: GeneratedSymbolId,
-    /// Who sees it.
+    /// Its visibility.
     pub linkage: GeneratedLinkage,
     /// Parameters of a kernel that are references: the kind, and the number in the name.
     pub references: Vec<(OpaqueReference, u32)>,
@@ -449,12 +449,12 @@ pub enum Stmt {
         table: GeneratedSymbolId,
         /// Which element.
         index: u32,
-        /// What the call site believes.
+        /// The signature at the call site.
         signature: Signature,
     },
     /// Mixes the address of any symbol into the accumulator.
     Address {
-        /// Whose address.
+        /// The symbol of the address.
         symbol: GeneratedSymbolId,
         /// Added to it.
         addend: u32,
@@ -509,7 +509,7 @@ pub enum Stmt {
         /// Which of them.
         how: u32,
     },
-    /// The same of a parameter.
+    /// The same for a parameter.
     QueryParameter {
         /// Its kind.
         reference: OpaqueReference,

@@ -17,7 +17,7 @@ use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 const MISPLACED: usize = 4;
 /// The most parts of a tree, and of one parent.
 const MAX_PARTS: usize = 40;
-/// How deep containers lie in containers.
+/// The depth of containers in containers.
 const MAX_DEPTH: usize = 6;
 /// No container grows beyond this, bytes.
 const MAX_SIZE: usize = 4 << 20;

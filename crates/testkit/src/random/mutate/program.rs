@@ -1,4 +1,4 @@
-//! Whole links of damaged files.
+//! Makes links of damaged files.
 //!
 //! In: good [`MutationSource`]s and a seed. Out: a [`Mutant`]: a command line and its files. One of
 //! them is damaged, perhaps inside a fat binary, an object or an archive. Guaranteed: as in
@@ -45,7 +45,7 @@ pub struct MutationSource {
     pub others: Vec<(String, Vec<u8>)>,
 }
 
-/// What carries the damage.
+/// The carrier of the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Carrier {
     /// Bytes and fields of a cubin.
@@ -100,7 +100,7 @@ impl Carrier {
 /// A damaged link.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// What carries the damage.
+    /// The carrier of the damage.
     pub kind: Carrier,
     /// `sm_90a`.
     pub arch: String,
@@ -197,7 +197,7 @@ pub fn corpus(folder: &Path) -> Result<Vec<MutationSource>> {
     Ok(programs)
 }
 
-/// What a relocatable cubin is for.
+/// The target of a relocatable cubin.
 fn target_of(bytes: &[u8]) -> Option<String> {
     if sniff(bytes) != Format::RelocatableCubin {
         return None;

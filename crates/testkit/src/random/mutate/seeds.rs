@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// The number of damaged links whose files are considered.
 const MUTANTS: u64 = 1500;
-/// As many files of one target.
+/// The most files of one target.
 const MAX_FILES: usize = 120;
 /// Larger ones are left out, bytes.
 const MAX_SIZE: usize = 24 << 10;

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How two linkers ended.
+/// The results of two linkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DamageClass {
     /// Both link, with equal outputs and messages.
@@ -91,11 +91,11 @@ impl fmt::Display for DamageClass {
 /// The result of a link by both.
 #[derive(Clone, Debug)]
 pub struct DamageAnswer {
-    /// How they ended.
+    /// The class of their results.
     pub class: DamageClass,
     /// The key of the entry of docs/DIFFERENCES.md that explains the class, if it needs one.
     pub key: Option<&'static str>,
-    /// What differs, in a line.
+    /// The difference, in a line.
     pub what: String,
 }
 

@@ -8,11 +8,11 @@ use super::damaged::{DamageClass, DamagedLink};
 use super::{TOOL_NOTE, deliberate, masked, mercury, sections};
 use std::ops::Range;
 
-/// What is known of a link.
+/// The facts about a link.
 pub(super) struct DamageFacts<'f> {
     pub(super) theirs: &'f DamagedLink,
     pub(super) ours: &'f DamagedLink,
-    /// What differs.
+    /// The difference.
     pub(super) what: &'f str,
 }
 

@@ -13,7 +13,7 @@ use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, Section};
 use std::collections::HashSet;
 
-/// How nvlink ended.
+/// The end of nvlink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NvlinkEnd {
     /// It wrote an output, or at least did not complain.

@@ -187,7 +187,7 @@ fn changed_code(
     inputs.compiled().difference(code.name.strip_prefix(b".text.")?, code.data)
 }
 
-/// The same of its Mercury code.
+/// The same for its Mercury code.
 fn other_capsule(
     kernel: &ClassifiedKernel,
     shortened: &ShortenedCode,

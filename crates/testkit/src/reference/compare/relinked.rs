@@ -26,7 +26,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-/// Who makes an object.
+/// The maker of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectMaker {
     Nvlink,
@@ -72,7 +72,7 @@ struct SteppedObject<'a> {
     group: &'a [String],
     /// The other files.
     rest: &'a [String],
-    /// How it was made, in words.
+    /// Its makers, in words.
     what: String,
 }
 

@@ -45,7 +45,7 @@ pub struct Tools {
     pub candidate: PathBuf,
     /// The `--dialect` option that it always gets, if any.
     pub dialect_option: Vec<String>,
-    /// How long a link may take.
+    /// The time limit of a link.
     pub limit: Duration,
 }
 
@@ -128,7 +128,7 @@ fn is_finalized_object(verdict: &Verdict, arguments: &[String], dir: &Path) -> b
         && is_any_whole_program(&objects(arguments, dir))
 }
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All links gave the same bytes, except the code of kernels on sm_100 and later.

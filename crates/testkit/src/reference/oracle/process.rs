@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// By itself, with this code.
@@ -51,7 +51,7 @@ impl fmt::Display for Status {
 /// A finished command.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How it ended.
+    /// Its end.
     pub status: Status,
     /// Its standard output.
     pub stdout: Vec<u8>,

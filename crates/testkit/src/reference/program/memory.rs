@@ -220,7 +220,7 @@ fn launched(view: &View<'_>) -> HashSet<u32> {
     sizes.filter_map(|record| record.word(0)).collect()
 }
 
-/// Who calls whom, by symbol.
+/// Calls, by symbol.
 #[derive(Default)]
 struct CallMap {
     direct: HashMap<u32, Vec<u32>>,

@@ -55,7 +55,7 @@ impl TypeText {
         self.front.len() + self.behind.len()
     }
 
-    /// The type of nothing in particular.
+    /// The type without a declared name.
     pub(super) fn whole(&self) -> String {
         let blank = if self.blank && !self.behind.is_empty() { " " } else { "" };
         format!("{}{blank}{}", self.front, self.behind)

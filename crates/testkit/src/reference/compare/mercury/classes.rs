@@ -23,7 +23,7 @@ use super::inputs::LinkObjects;
 /// instruction that ends a thread.
 const BARRIER: u16 = 0x5ab;
 
-/// What may differ of a kernel.
+/// The allowed differences of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CodeClass {
     Kept,
@@ -63,7 +63,7 @@ pub struct Classes {
     pub control: usize,
     /// Kernels whose code nvlink makes shorter around fences.
     pub fences: usize,
-    /// Functions whose code nvlink writes again.
+    /// Functions whose code nvlink rewrites.
     pub rewritten: Vec<String>,
     /// Functions of a later ptxas: all of them, and those that nvlink rewrites.
     pub later: (usize, usize),

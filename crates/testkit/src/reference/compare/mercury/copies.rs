@@ -38,7 +38,7 @@ const SET_ADDRESS: usize = 3;
 pub(in crate::reference::compare) struct OtherFunctions {
     /// Those that [`all`] finds.
     pub(in crate::reference::compare) copies: HashSet<Vec<u8>>,
-    /// Those whose code nvlink writes again.
+    /// Functions whose code nvlink rewrites.
     pub(in crate::reference::compare) anew: HashSet<Vec<u8>>,
 }
 

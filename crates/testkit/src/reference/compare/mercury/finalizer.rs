@@ -35,7 +35,7 @@ use instruction::Instruction;
 /// Bytes of an instruction.
 pub(super) const INSTRUCTION: usize = instruction::SIZE as usize;
 
-/// What the finalizer makes of code.
+/// The finalizer's output for some code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finalized {
     Same,
@@ -45,7 +45,7 @@ pub(super) enum Finalized {
     Shortened(ShortenedCode),
 }
 
-/// What the finalizer makes of `code`.
+/// The finalizer's output for `code`.
 pub(super) fn finalized(code: &[u8]) -> Finalized {
     let code = Instruction::all(code);
     let spare = has_spare_barrier(&code);

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 /// The name of the section that lists machine code's devices.
 pub(super) const COMPAT: &[u8] = b".nv.compat";
 
-/// What the objects of a link have.
+/// Facts about the objects of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkObjects {
     /// The link has `-g`.

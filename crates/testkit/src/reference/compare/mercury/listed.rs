@@ -79,7 +79,7 @@ struct JumpEntry {
     at: usize,
     /// Index of the section of code with its place.
     code: usize,
-    /// What it is in Mercury.
+    /// Its value in Mercury.
     label: i64,
     /// Its kernel has two banks of literals.
     of_two_banks: bool,

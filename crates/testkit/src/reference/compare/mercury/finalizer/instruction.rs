@@ -89,7 +89,7 @@ impl Instruction {
         self.0.to_le_bytes()
     }
 
-    /// The same, whenever it may start.
+    /// The same without the bits that say when it may start.
     pub(super) fn without_control(self) -> Self {
         self.with(CONTROL, 0)
     }

@@ -24,7 +24,7 @@ const BRANCH: u128 = 0x000f_c000_0383_ffff_ffff_fffc_00fc_7947;
 const SELECT: u128 = 0x040f_e400_0300_0001_ffff_ffff_0628_7407;
 const NOP: u128 = 0x000f_c000_0000_0000_0000_0000_0000_7918;
 
-/// `words`, then what ends every function.
+/// `words`, then the end of every function.
 fn code(words: &[u128]) -> Vec<u8> {
     let mut all = words.to_vec();
     all.extend([EXIT, BRANCH]);
