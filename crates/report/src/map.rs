@@ -40,27 +40,32 @@ impl Report {
                     .iter()
                     .for_each(|&(from, start, size)| piece(offset + start, size, from)),
             }
-            for &(start, size, symbol) in symbols.get(&place).map_or(&[][..], Vec::as_slice) {
-                let symbol = culd_text::escaped(symbol);
-                let _ = writeln!(
-                    text,
-                    "{:>8x} {size:>8x}     1                 {symbol}",
-                    offset + start
-                );
+            for symbol in symbols.get(&place).map_or(&[][..], Vec::as_slice) {
+                let (start, size) = (offset + symbol.offset, symbol.bytes);
+                let name = culd_text::escaped(symbol.name);
+                let _ = writeln!(text, "{start:>8x} {size:>8x}     1                 {name}");
             }
         }
     }
 }
 
-/// A symbol: offset in the section, bytes, name.
-type MapSymbol<'a> = (u64, u64, &'a str);
+/// A function or variable. The order is that of the map.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MapSymbol<'a> {
+    /// Offset in the section.
+    offset: u64,
+    bytes: u64,
+    name: &'a str,
+}
 
 /// The functions and variables of each section, by offset.
 fn symbols(image: &ReportImage) -> HashMap<usize, Vec<MapSymbol<'_>>> {
-    let functions = image.functions.iter();
-    let functions = functions.map(|one| (one.section, (one.offset, one.code, one.name.as_str())));
-    let variables = image.variables.iter();
-    let variables = variables.map(|one| (one.section, (one.offset, one.bytes, one.name.as_str())));
+    let functions = image.functions.iter().map(|one| {
+        (one.section, MapSymbol { offset: one.offset, bytes: one.code, name: &one.name })
+    });
+    let variables = image.variables.iter().map(|one| {
+        (one.section, MapSymbol { offset: one.offset, bytes: one.bytes, name: &one.name })
+    });
     let mut symbols: HashMap<usize, Vec<MapSymbol<'_>>> = HashMap::new();
     for (section, symbol) in functions.chain(variables) {
         section.into_iter().for_each(|section| symbols.entry(section).or_default().push(symbol));

@@ -59,14 +59,9 @@ impl KeptSection {
 
     /// As [`KeptSection::each`], if the patched section starts at byte `base` of the output
     /// section.
-    fn each_at(
-        &self,
-        (objects, fast_symbols): KeptInputs<'_, '_>,
-        base: u64,
-        mut visit: impl FnMut(OutRecord),
-    ) {
-        let symbols = &fast_symbols[self.object];
-        let records = objects[self.object].section(self.section).relocations();
+    fn each_at(&self, inputs: KeptInputs<'_, '_>, base: u64, mut visit: impl FnMut(OutRecord)) {
+        let symbols = &inputs.fast_symbols[self.object];
+        let records = inputs.objects[self.object].section(self.section).relocations();
         records.iter().rev().for_each(|record| {
             let RelocEntry { offset, symbol, kind, addend } = record;
             let symbol = symbols.get(symbol.0 as usize).copied().flatten();
@@ -76,7 +71,11 @@ impl KeptSection {
 }
 
 /// The files, and their fast symbols.
-type KeptInputs<'a, 'd> = (&'a InputObjects<'d>, &'a FastSymbols);
+#[derive(Clone, Copy)]
+pub(super) struct KeptInputs<'a, 'd> {
+    pub(super) objects: &'a InputObjects<'d>,
+    pub(super) fast_symbols: &'a FastSymbols,
+}
 
 /// An input section of which most records are kept.
 #[derive(Debug)]

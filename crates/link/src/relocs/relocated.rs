@@ -6,7 +6,7 @@ use std::sync::Arc;
 use culd_cubin::SectionIndex;
 use hashbrown::HashMap;
 
-use super::kept::{self, KeptRelocs, KeptSection, OutRecord};
+use super::kept::{self, KeptInputs, KeptRelocs, KeptSection, OutRecord};
 use super::patch::FieldPatch;
 use crate::base::id::{IdMap, IdVec, ObjectId, RelocId, SectionId};
 use crate::draft::Draft;
@@ -136,7 +136,7 @@ impl ResolvedRelocs {
         id: RelocId,
         visit: impl FnMut(OutRecord),
     ) {
-        let inputs = (objects, &*self.fast_symbols);
+        let inputs = KeptInputs { objects, fast_symbols: &self.fast_symbols };
         match &self.sections[id] {
             ResolvedSection::Nothing => {}
             ResolvedSection::Whole(whole) => whole.each(inputs, visit),

@@ -122,8 +122,18 @@ impl Explainer<'_, '_> {
 /// The symbols of an object by offset; sorted on first use.
 struct SymbolsByPlace<'o, 'd> {
     object: &'o InputObject<'d>,
-    /// Section, start, end and index, sorted; without symbols of size 0.
-    sorted: Option<Vec<(SectionIndex, u64, u64, usize)>>,
+    /// Sorted; without symbols of size 0.
+    sorted: Option<Vec<SymbolRange>>,
+}
+
+/// The bytes of a symbol.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct SymbolRange {
+    section: SectionIndex,
+    start: u64,
+    end: u64,
+    /// The place of the symbol in the table.
+    index: usize,
 }
 
 impl<'o, 'd> SymbolsByPlace<'o, 'd> {
@@ -138,7 +148,8 @@ impl<'o, 'd> SymbolsByPlace<'o, 'd> {
             let place = |(index, symbol): (usize, &culd_cubin::Symbol<'_>)| {
                 let SymbolSection::In(section) = symbol.section else { return None };
                 let end = symbol.value.saturating_add(symbol.size);
-                (symbol.size != 0).then_some((section, symbol.value, end, index))
+                let range = SymbolRange { section, start: symbol.value, end, index };
+                (symbol.size != 0).then_some(range)
             };
             let mut sorted: Vec<_> = symbols.iter().enumerate().filter_map(place).collect();
             sorted.sort_unstable();
@@ -146,12 +157,13 @@ impl<'o, 'd> SymbolsByPlace<'o, 'd> {
         });
         // The last symbol that starts no later; of those with the same start, the first in the
         // table.
-        let behind = sorted.partition_point(|&(of, start, ..)| (of, start) <= (section, offset));
-        let &(of, start, ..) = sorted.get(behind.checked_sub(1)?)?;
-        let first = sorted.partition_point(|&(s, from, ..)| (s, from) < (of, start));
-        let holds = |place: &&(SectionIndex, u64, u64, usize)| of == section && offset < place.2;
+        let start_of = |range: &SymbolRange| (range.section, range.start);
+        let behind = sorted.partition_point(|range| start_of(range) <= (section, offset));
+        let last = sorted.get(behind.checked_sub(1)?)?;
+        let first = sorted.partition_point(|range| start_of(range) < start_of(last));
+        let holds = |range: &&SymbolRange| range.section == section && offset < range.end;
         let equal = sorted[first..behind].iter().filter(holds);
-        let &(.., index) = equal.min_by_key(|place| place.3)?;
-        Some((display_name(symbols[index].name), start))
+        let range = equal.min_by_key(|range| range.index)?;
+        Some((display_name(symbols[range.index].name), range.start))
     }
 }

@@ -24,8 +24,18 @@ pub(crate) struct SourceLines {
 #[derive(Default)]
 struct LineTable {
     files: Vec<String>,
-    /// Address, file, line; sorted. A line of 0 ends a row of instructions.
-    rows: Vec<(u64, u32, u32)>,
+    /// Sorted.
+    rows: Vec<LineRow>,
+}
+
+/// The line of the code from an address on.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LineRow {
+    address: u64,
+    /// The place of the name in the list of files.
+    file: u32,
+    /// 0 at the end of a sequence of instructions.
+    line: u32,
 }
 
 impl SourceLines {
@@ -40,8 +50,8 @@ impl SourceLines {
         let read = || LineTable::of(&objects[object]);
         let table = self.tables.entry(object).or_insert_with(read);
         let address = address(section, offset)?;
-        let behind = table.rows.partition_point(|row| row.0 <= address);
-        let &(start, file, line) = table.rows.get(behind.checked_sub(1)?)?;
+        let behind = table.rows.partition_point(|row| row.address <= address);
+        let &LineRow { address: start, file, line } = table.rows.get(behind.checked_sub(1)?)?;
         let known = line != 0 && start >> SECTION == address >> SECTION;
         let file = table.files.get(file as usize).filter(|_| known)?;
         Some(format!("{file}:{line}"))
@@ -88,7 +98,8 @@ impl LineTable {
                 let line = row.line().and_then(|line| u32::try_from(line.get()).ok());
                 let line = line.filter(|_| !row.end_sequence()).unwrap_or(0);
                 let file = u32::try_from(row.file_index().saturating_sub(base)).unwrap_or(u32::MAX);
-                self.rows.push((row.address(), first.saturating_add(file), line));
+                let file = first.saturating_add(file);
+                self.rows.push(LineRow { address: row.address(), file, line });
             }
             let length = bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk());
             let length = length.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
