@@ -142,9 +142,9 @@ fn damaged_tables_of_indices_are_refused() {
     let last = entries + size as usize - 4;
     let null = elf.header.e_shoff as usize;
     let next = header + 64;
-    type Edit = (usize, u64, usize);
+    type ByteEdit = (usize, u64, usize);
     #[rustfmt::skip]
-    let damages: &[(&str, &[Edit], &str)] = &[
+    let damages: &[(&str, &[ByteEdit], &str)] = &[
         ("missing", &[(header + 4, u64::from(sht::NULL), 4)], "is in a table that does not exist"),
         ("short", &[(header + 32, size - 4, 8)], "section indices for"),
         ("no multiple of 4", &[(header + 32, size - 1, 8)], "is no multiple of 4"),

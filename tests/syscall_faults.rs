@@ -500,8 +500,8 @@ fn an_input_that_changes_under_its_old_time_is_linked_again() {
     fs::write(&path, &other).expect("written");
     let new = world.linked();
     assert_ne!(new, world.new);
-    type Change = fn(&Path, &[u8]);
-    let changes: [(Change, _); 2] = [
+    type ChangeFile = fn(&Path, &[u8]);
+    let changes: [(ChangeFile, _); 2] = [
         (
             |path, other| {
                 let mut file = File::options().write(true).open(path).expect("open");

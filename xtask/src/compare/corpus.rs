@@ -27,7 +27,7 @@ use std::sync::Mutex;
 pub(super) const SUITE: Suite = Suite {
     name: "corpus",
     about: "the hand-written programs of testdata/corpus",
-    takes: &[Common::Archs(""), Common::With, Common::Ways, Common::Jobs, Common::Release, Common::Objects],
+    takes: &[Common::Archs(""), Common::With, Common::Methods, Common::Jobs, Common::Release, Common::Objects],
     help: "\
 \x20 --report         compare what the library reports of programs with nvlink -v, cuobjdump and readelf; examples/report
                    of the linker under test has to be built
@@ -101,7 +101,7 @@ enum CorpusEnd {
 struct CorpusPlan {
     archs: Vec<PtxArch>,
     with: Option<String>,
-    way: LinkMethod,
+    method: LinkMethod,
     keep: PathBuf,
     tools: Tools,
     cache: Cache,
@@ -110,7 +110,7 @@ struct CorpusPlan {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let plan = CorpusPlan {
         tools: setup.tools()?,
-        way: if setup.args.flag("--report") { LinkMethod::Report } else { setup.way },
+        method: if setup.args.flag("--report") { LinkMethod::Report } else { setup.method },
         archs: setup.archs,
         with: setup.with,
         keep: setup.keep,
@@ -189,12 +189,12 @@ impl CorpusCase {
     }
 
     /// The method for links whose program may depend on the steps.
-    fn way(&self, way: LinkMethod) -> LinkMethod {
-        match way {
+    fn method(&self, method: LinkMethod) -> LinkMethod {
+        match method {
             LinkMethod::Relinked { .. } => {
                 LinkMethod::Relinked { one_program: self.one_step.is_none() }
             }
-            way => way,
+            method => method,
         }
     }
 
@@ -207,7 +207,7 @@ impl CorpusCase {
 /// All links of a case: architectures × flags × orders.
 fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) -> Result<()> {
     let case: CorpusCase = toml::from_str(&fs::read_to_string(dir.join("case.toml"))?)?;
-    if plan.way == LinkMethod::Steps && case.one_step.is_some() {
+    if plan.method == LinkMethod::Steps && case.one_step.is_some() {
         return Ok(());
     }
     // The resolved records differ, and so do their lists (docs/DIFFERENCES.md, early-relocations).
@@ -218,7 +218,7 @@ fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) 
     let sources = workspace::sources(dir)?;
     let stems: Vec<String> = sources.iter().map(|source| stem(source)).collect();
     let mut orders = orders(&case.orders, &stems);
-    if matches!(plan.way, LinkMethod::Relinked { .. }) {
+    if matches!(plan.method, LinkMethod::Relinked { .. }) {
         // Files change places with each step.
         orders.truncate(2);
     }
@@ -256,12 +256,13 @@ fn one(plan: &CorpusPlan, name: &str, dir: &Path, report: &Mutex<CorpusReport>) 
                 arguments.extend(case.link_flags.iter().cloned());
                 arguments.extend(added.clone());
                 arguments.extend(order.iter().map(|stem| format!("{stem}.cubin")));
-                let verdict = case.way(plan.way).compare(&plan.tools, &arguments, work.path())?;
+                let verdict =
+                    case.method(plan.method).compare(&plan.tools, &arguments, work.path())?;
                 let usual = plan.tools.oracle.release() == Release::usual();
                 let plain = usual
                     && plan.tools.compilers.is_empty()
                     && plan.with.is_none()
-                    && plan.way == LinkMethod::Program;
+                    && plan.method == LinkMethod::Program;
                 let expect = plain.then_some(case.expected(arch));
                 let failure = failure(&verdict, expect);
                 if let Some(what) = &failure {

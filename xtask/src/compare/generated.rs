@@ -34,7 +34,7 @@ const USUAL_SEEDS: Range<u64> = 0..200;
 pub(super) const SUITE: Suite = Suite {
     name: "generated",
     about: "generated programs, by seed",
-    takes: &[Common::Seeds(USUAL_SEEDS.start, USUAL_SEEDS.end), Common::Archs(""), Common::With, Common::Ways, Common::Jobs, Common::Release, Common::Objects],
+    takes: &[Common::Seeds(USUAL_SEEDS.start, USUAL_SEEDS.end), Common::Archs(""), Common::With, Common::Methods, Common::Jobs, Common::Release, Common::Objects],
     help: "\
 \x20 --family NAME    only programs of this family
   --open N[,N]     programs that are known to differ and not followed yet: no failure, but one if they are equal
@@ -51,14 +51,14 @@ Each target gets an equal part of the seeds, in this order.
 /// The request.
 struct GeneratedPlan {
     seeds: Range<u64>,
-    wish: GeneratorChoices,
+    choices: GeneratorChoices,
     /// Architectures of the links; if empty, the generator chooses.
     archs: Vec<PtxArch>,
     /// Seeds of programs with a known difference.
     open: Vec<u64>,
     deadline: Option<Instant>,
     with: Option<String>,
-    way: LinkMethod,
+    method: LinkMethod,
     keep: PathBuf,
     reduce: bool,
     find: Option<String>,
@@ -67,11 +67,11 @@ struct GeneratedPlan {
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let args = &mut setup.args;
-    let mut wish = wish(args)?;
-    wish.plain = matches!(setup.way, LinkMethod::Steps | LinkMethod::Relinked { .. })
+    let mut choices = choices(args)?;
+    choices.plain = matches!(setup.method, LinkMethod::Steps | LinkMethod::Relinked { .. })
         || setup.with.is_some();
     if let Some(seed) = args.option("--show")? {
-        show(&generate(seed, GeneratorChoices { arch: setup.archs.first().copied(), ..wish }));
+        show(&generate(seed, GeneratorChoices { arch: setup.archs.first().copied(), ..choices }));
         return Ok(ExitCode::SUCCESS);
     }
     let minutes: Option<f64> = args.option("--minutes")?;
@@ -89,12 +89,12 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let plan = GeneratedPlan {
         tools: setup.tools()?,
         seeds,
-        wish,
+        choices,
         archs: setup.archs,
         open,
         deadline: minutes.map(|m| Instant::now() + Duration::from_secs_f64(60.0 * m)),
         with: setup.with,
-        way: setup.way,
+        method: setup.method,
         keep: setup.keep,
         reduce,
         find,
@@ -104,29 +104,29 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(report.tally.exit_code())
 }
 
-fn wish(args: &mut Args) -> Result<GeneratorChoices> {
-    let mut wish = GeneratorChoices::default();
+fn choices(args: &mut Args) -> Result<GeneratorChoices> {
+    let mut choices = GeneratorChoices::default();
     if let Some(name) = args.option::<String>("--family")? {
         let names: Vec<&str> = FAMILIES.iter().map(|family| family.name).collect();
-        wish.family =
+        choices.family =
             Some(family(&name).with_context(|| format!("families: {}", names.join(" ")))?);
     }
     if let Some(name) = args.option::<String>("--edit")? {
         let names: Vec<String> =
             EditKind::ALL.iter().map(|(kind, _)| format!("{kind:?}")).collect();
-        wish.edit =
+        choices.edit =
             Some(EditKind::parse(&name).with_context(|| format!("edits: {}", names.join(" ")))?);
     }
-    Ok(wish)
+    Ok(choices)
 }
 
 impl GeneratedPlan {
     /// The fixed choices for the program of a seed.
-    fn wish(&self, seed: u64) -> GeneratorChoices {
+    fn choices(&self, seed: u64) -> GeneratorChoices {
         let (number, count) = (seed - self.seeds.start, self.seeds.end - self.seeds.start);
         let part = u128::from(number) * self.archs.len() as u128 / u128::from(count.max(1));
         let arch = self.archs.get(part as usize).copied();
-        GeneratorChoices { arch, ..self.wish }
+        GeneratorChoices { arch, ..self.choices }
     }
 }
 
@@ -195,10 +195,10 @@ fn execute(plan: &GeneratedPlan, jobs: usize) -> Result<GeneratedReport> {
 }
 
 fn one(plan: &GeneratedPlan, seed: u64, report: &Mutex<GeneratedReport>) -> Result<()> {
-    let mut program = generate(seed, plan.wish(seed));
+    let mut program = generate(seed, plan.choices(seed));
     program.link_options.extend(plan.with.clone());
     let dir = tempfile::tempdir()?;
-    let outcome = trial(&plan.tools, &program, plan.way, dir.path())?;
+    let outcome = trial(&plan.tools, &program, plan.method, dir.path())?;
     let differs = matches!(outcome.verdict, Verdict::Different(_));
     let is_open = plan.open.contains(&seed);
     if is_open && !differs {
@@ -218,7 +218,7 @@ fn one(plan: &GeneratedPlan, seed: u64, report: &Mutex<GeneratedReport>) -> Resu
     if plan.reduce && first_of_class(report, &class) {
         let small = reduce(&program, |candidate| -> Result<bool> {
             let dir = tempfile::tempdir()?;
-            let verdict = trial(&plan.tools, candidate, plan.way, dir.path())?.verdict;
+            let verdict = trial(&plan.tools, candidate, plan.method, dir.path())?.verdict;
             Ok(finding(plan, &verdict).is_some_and(|what| self::class(&what) == class))
         })?;
         let what = keep(plan, &small, &kept.join("reduced"))?;
@@ -279,7 +279,7 @@ fn keep(plan: &GeneratedPlan, program: &GeneratedProgram, to: &Path) -> Result<S
         fs::remove_dir_all(to)?;
     }
     fs::create_dir_all(to)?;
-    let Trial { verdict, edits, .. } = trial(&plan.tools, program, plan.way, to)?;
+    let Trial { verdict, edits, .. } = trial(&plan.tools, program, plan.method, to)?;
     let mut arguments = link_arguments(program);
     let what = match verdict {
         Verdict::Different(difference) => {

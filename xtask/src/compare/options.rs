@@ -227,9 +227,9 @@ impl OptionsPlan {
 fn program(task: &OptionTask) -> GeneratedProgram {
     let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
     let name = if tool == PTXAS { "everything" } else { "features" };
-    let wish =
+    let choices =
         GeneratorChoices { family: family(name), arch: Some(arch), ..GeneratorChoices::default() };
-    let mut program = generate(seed, wish);
+    let mut program = generate(seed, choices);
     if whole {
         program.units.truncate(2);
         // docs/DIFFERENCES.md, whole-program-debug.

@@ -32,7 +32,7 @@ pub(super) enum Common {
     /// `--with OPTION`.
     With,
     /// `--steps`, `--relinked`, `--rebuilt`.
-    Ways,
+    Methods,
 }
 
 /// The common options of a run.
@@ -48,7 +48,7 @@ pub(super) struct Setup {
     pub(super) keep: PathBuf,
     /// A further option of every link.
     pub(super) with: Option<String>,
-    pub(super) way: LinkMethod,
+    pub(super) method: LinkMethod,
     /// The remaining words, for the suite.
     pub(super) args: Args,
     /// Behind `--`.
@@ -69,7 +69,7 @@ impl Setup {
             jobs: 2,
             keep: args.keep(&format!("compare/{}", suite.name))?,
             with: None,
-            way: LinkMethod::Program,
+            method: LinkMethod::Program,
             args,
             words: behind,
         };
@@ -82,7 +82,7 @@ impl Setup {
                 Common::Seeds(first, end) => setup.seeds = args.seeds(first..end)?,
                 Common::Jobs => setup.jobs = args.jobs()?,
                 Common::With => setup.with = args.option("--with")?,
-                Common::Ways => setup.way = way(args),
+                Common::Methods => setup.method = method(args),
             }
         }
         Ok(setup)
@@ -139,13 +139,16 @@ impl Setup {
 
 /// The method of a comparison: a program; with `--steps` in several steps; with `--relinked` of
 /// objects that either linker made; with `--rebuilt` of objects built again.
-fn way(args: &mut Args) -> LinkMethod {
-    let ways = [
+fn method(args: &mut Args) -> LinkMethod {
+    let methods = [
         ("--steps", LinkMethod::Steps),
         ("--relinked", LinkMethod::Relinked { one_program: true }),
         ("--rebuilt", LinkMethod::Rebuilt),
     ];
-    ways.into_iter().find(|(flag, _)| args.flag(flag)).map_or(LinkMethod::Program, |(_, way)| way)
+    methods
+        .into_iter()
+        .find(|(flag, _)| args.flag(flag))
+        .map_or(LinkMethod::Program, |(_, method)| method)
 }
 
 /// The help of `--release`.
@@ -174,7 +177,7 @@ pub(super) fn help(suite: &Suite) -> String {
             Common::With => {
                 add("--with OPTION", "a further option of every link, '--with=--preserve-relocs'");
             }
-            Common::Ways => {
+            Common::Methods => {
                 add("--steps", "link in one step and in several, with objects (-r) between");
                 add("--relinked", "link objects of either linker (-r), with fresh ones and again");
                 add("--rebuilt", "link the objects, and the same taken apart and built again");

@@ -52,10 +52,10 @@ fn run() -> Result<(), (String, &'static str)> {
     if let Some(version) = culd_inspect::asked_version("culd-dump") {
         return culd_inspect::print(&version).map_err(|error| (error, ""));
     }
-    let Some(wish) = arguments().map_err(|error| (error, USAGE))? else {
+    let Some(request) = arguments().map_err(|error| (error, USAGE))? else {
         return culd_inspect::print(USAGE).map_err(|error| (error, ""));
     };
-    show(wish).map_err(|error| (error, ""))
+    show(request).map_err(|error| (error, ""))
 }
 
 fn show(DumpRequest { file, options, abi }: DumpRequest) -> Result<(), String> {

@@ -65,9 +65,9 @@ mod tests {
     use super::*;
 
     /// Numbers that look random, the same every time.
-    struct Numbers(u64);
+    struct RandomNumbers(u64);
 
-    impl Numbers {
+    impl RandomNumbers {
         fn below(&mut self, limit: u32) -> u32 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (self.0 >> 33) as u32 % limit
@@ -88,10 +88,10 @@ mod tests {
     }
 
     /// A graph of up to seven vertices with a number each; acyclic if `ordered`.
-    fn random(numbers: &mut Numbers, ordered: bool) -> (Adjacency, Vec<u32>) {
+    fn random(numbers: &mut RandomNumbers, ordered: bool) -> (Adjacency, Vec<u32>) {
         let vertices = 1 + numbers.below(7);
         let edges = numbers.below(3 * vertices);
-        let pair = |numbers: &mut Numbers| (numbers.below(vertices), numbers.below(vertices));
+        let pair = |numbers: &mut RandomNumbers| (numbers.below(vertices), numbers.below(vertices));
         let pairs: Vec<(u32, u32)> = (0..edges).map(|_| pair(numbers)).collect();
         let goes = |&&(from, to): &&(u32, u32)| !ordered || from < to;
         let pairs: Vec<(u32, u32)> = pairs.iter().filter(goes).copied().collect();
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn largest_values_and_deepest_paths_are_those_of_a_search_of_all_paths() {
-        let mut numbers = Numbers(7);
+        let mut numbers = RandomNumbers(7);
         let (mut with_path, mut with_cycle) = (0, 0);
         for round in 0..4000 {
             let (graph, own) = random(&mut numbers, round % 2 == 0);

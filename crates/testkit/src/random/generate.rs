@@ -44,14 +44,14 @@ pub fn family(name: &str) -> Option<&'static ProgramFamily> {
 }
 
 /// The program of a seed.
-pub fn generate(seed: u64, wish: GeneratorChoices) -> GeneratedProgram {
+pub fn generate(seed: u64, choices: GeneratorChoices) -> GeneratedProgram {
     let mut rng = Rng::new(seed);
     let special = |mix: &Mix| mix.rounds > 0 || mix.unified_pc > 0;
     // An edit changes only one half of a file with Mercury code, which damages the file
     // (tests/bad_input.rs).
-    let two_halves = wish.arch.is_some_and(|arch| arch.number() >= 100);
+    let two_halves = choices.arch.is_some_and(|arch| arch.number() >= 100);
     let weight = |family: &ProgramFamily| {
-        let barred = wish.plain && special(family.mix) || two_halves && family.mix.rounds > 0;
+        let barred = choices.plain && special(family.mix) || two_halves && family.mix.rounds > 0;
         if barred { 0 } else { family.weight }
     };
     let weights: Vec<u32> = FAMILIES.iter().map(weight).collect();
@@ -59,18 +59,18 @@ pub fn generate(seed: u64, wish: GeneratorChoices) -> GeneratedProgram {
     // program.
     let drawn = &FAMILIES[rng.weighted(&weights).unwrap_or(0)];
     let arch = rng.pick(&PtxArch::ALL);
-    let family = wish.family.unwrap_or(drawn);
+    let family = choices.family.unwrap_or(drawn);
     // Only newer architectures have unified functions.
     let arch =
         if family.mix.unified_pc > 0 && arch.number() < 90 { PtxArch("sm_90") } else { arch };
-    let mut program = build::build(seed, family, wish.arch.unwrap_or(arch), &mut rng);
+    let mut program = build::build(seed, family, choices.arch.unwrap_or(arch), &mut rng);
     for _ in 0..family.mix.mistakes {
         mistakes::add(&mut program, &mut rng);
     }
     unified::add(&mut program, family.mix, &mut rng);
-    edit(&mut program, family.mix, wish.edit, &mut rng);
+    edit(&mut program, family.mix, choices.edit, &mut rng);
     cuda::without_debug(&mut program);
-    if wish.plain {
+    if choices.plain {
         program.library = false;
         program.units.iter_mut().for_each(|unit| unit.whole_program = false);
     }

@@ -16,13 +16,13 @@ pub(super) fn run(bench: &mut LtoBench, seeds: Range<u64>) -> Result<()> {
     let arch = PtxArch::parse(&bench.arch).context("an architecture")?;
     let family = family("cplusplus").context("a family of programs")?;
     for seed in seeds {
-        let wish = GeneratorChoices {
+        let choices = GeneratorChoices {
             family: Some(family),
             arch: Some(arch),
             plain: true,
             ..GeneratorChoices::default()
         };
-        let program = generate(seed, wish);
+        let program = generate(seed, choices);
         let mut compiled = true;
         for unit in &program.units {
             let source = format!("{}.cu", unit.name);

@@ -189,7 +189,7 @@ impl Trial {
 pub fn trial(
     tools: &Tools,
     program: &GeneratedProgram,
-    way: LinkMethod,
+    method: LinkMethod,
     dir: &Path,
 ) -> Result<Trial> {
     for (place, unit) in program.units.iter().enumerate() {
@@ -208,7 +208,7 @@ pub fn trial(
         fs::write(dir.join(INDEX_FILE), index_file(index, &compiled)?)?;
     }
     if program.rounds.is_empty() {
-        links(tools, program, way, dir, &mut trial)?;
+        links(tools, program, method, dir, &mut trial)?;
         return Ok(trial);
     }
     for round in &program.rounds {
@@ -220,7 +220,7 @@ pub fn trial(
             edits.extend(done.into_iter().map(|what| format!("{}: {what}", unit.name)));
         }
         let before = trial.verdict.clone();
-        links(tools, program, way, dir, &mut trial)?;
+        links(tools, program, method, dir, &mut trial)?;
         if trial.verdict != before {
             trial.edits = edits;
         }
@@ -252,7 +252,7 @@ fn index_file(index: Index, objects: &[Vec<u8>]) -> Result<Vec<u8>> {
 fn links(
     tools: &Tools,
     program: &GeneratedProgram,
-    way: LinkMethod,
+    method: LinkMethod,
     dir: &Path,
     trial: &mut Trial,
 ) -> Result<()> {
@@ -262,7 +262,7 @@ fn links(
     for arguments in [forward, reversed] {
         trial.links += 1;
         let unusual = program.index.is_some() || !program.rounds.is_empty();
-        let verdict = if way == LinkMethod::Program && !is_relocatable(&arguments) {
+        let verdict = if method == LinkMethod::Program && !is_relocatable(&arguments) {
             let pair = LinkPair::link(tools, &arguments, dir)?;
             let verdict = pair.verdict(&arguments, &arguments, dir);
             let aliases =
@@ -289,7 +289,7 @@ fn links(
             }
             verdict
         } else {
-            way.compare(tools, &arguments, dir)?
+            method.compare(tools, &arguments, dir)?
         };
         match (&verdict, &trial.verdict) {
             (Verdict::Identical(found), _) => trial.classes += found.clone(),
