@@ -33,7 +33,7 @@ pub(crate) fn make(options: &CommandOptions) -> (String, RunOutcome) {
 }
 
 /// The script that the host's linker uses by itself: what `compiler -Wl,--verbose` prints between
-/// two lines of `=`. Empty if the compiler cannot be run, as in nvlink.
+/// two lines of `=`. `None` if the compiler cannot be run, as in nvlink.
 fn default_script(compiler: &Path) -> Option<String> {
     let output = Command::new(programs::named(compiler)?)
         .arg("-Wl,--verbose")
