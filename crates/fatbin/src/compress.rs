@@ -81,5 +81,9 @@ pub(crate) fn to_lz4(data: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// Makes a zstd frame with the size of its contents and without a checksum.
 pub(crate) fn to_zstd(data: &[u8], level: i32) -> Result<Vec<u8>, Error> {
-    zstd::bulk::compress(data, level).map_err(|error| Error::new(0, format!("zstd: {error}")))
+    let mut frame = zstd::bulk::compress(data, level)
+        .map_err(|error| Error::new(0, format!("zstd: {error}")))?;
+    // It has room for a frame that is larger than its contents.
+    frame.shrink_to_fit();
+    Ok(frame)
 }

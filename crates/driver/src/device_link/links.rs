@@ -1,27 +1,29 @@
 //! The links of one program for several targets, at once.
 //!
-//! In: the options of each link, the inputs. Out: for each link its lines, and the value made of
-//! its image. Guaranteed: inputs are opened and taken apart once. One link runs on each thread, but
-//! only two for large programs; the number of threads changes nothing else.
+//! In: the options of each link, the inputs. Out: for each link its lines, and what was made of its
+//! image. Guaranteed: inputs are opened and taken apart once; all links share the threads of one
+//! session; so many run at once as there are threads, of large ones a single one; the number of
+//! threads changes nothing else.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use culd_link::{Dialect, Session};
 
+use crate::index;
 use crate::input::{InputItem, SharedInputs, Sources, Store};
 use crate::job::{self, PreparedLink, PreparedOptions, StagedLink};
 use crate::messages::{LineList, RunOutcome};
 use crate::options::{CommandOptions, OptionId, Target};
-use crate::os::heap;
 use crate::registration::ModuleListing;
-use crate::{index, threads};
 
-/// If the inputs have this many bytes or more, at most two links run at once: each holds its
-/// unpacked inputs.
-const LARGE: u64 = 64 << 20;
+/// Unpacked inputs of the links that run at once, bytes: a link takes three times as much.
+const AT_ONCE: u64 = 32 << 20;
+
+/// The work for a byte of an input, in bytes as for [`Session::map`]: a link does far more with it
+/// than to copy it.
+const WORK: usize = 4;
 
 /// A link for one target.
 pub(super) struct TargetLink {
@@ -45,66 +47,69 @@ pub(super) fn all<T: Send>(
     links: &[TargetLink],
     items: &[InputItem<'_>],
     shared: &SharedInputs<'_>,
+    session: &Session,
     make: impl Fn(usize, Vec<u8>) -> Result<T, String> + Sync,
 ) -> Vec<TargetResult<T>> {
-    let Some(first) = links.first() else { return Vec::new() };
-    let (threads, _) = threads::threads(&first.options);
-    let threads = if threads == 0 { threads::cores() } else { threads };
-    let most = if shared.size() >= LARGE { 2 } else { usize::MAX };
-    let lanes = threads.min(links.len()).min(most).max(1);
-    let each = (threads / lanes).max(1);
-    if lanes == 1 {
-        return links
-            .iter()
-            .enumerate()
-            .map(|(number, link)| {
-                let session = Session::with_threads(threads).growing_heaps(heap::grow);
-                one(link, items, shared, &session, &|image| make(number, image))
-            })
-            .collect();
+    let each = shared.largest_link().max(1);
+    let lanes = usize::try_from(AT_ONCE / each).unwrap_or(usize::MAX);
+    let lanes = lanes.min(links.len()).min(session.most_lanes());
+    let work = usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(WORK * links.len());
+    let linked = |number: usize| one(&links[number], items, shared, session);
+    let kept = |number: usize, linked: Linked| linked.kept(|image| make(number, image));
+    if lanes < 2 {
+        // One large link after the other has all threads; images are packed beside the next.
+        return session.pipeline(links.len(), work, linked, kept);
     }
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<TargetResult<T>>>> =
         links.iter().map(|_| Mutex::new(None)).collect();
-    let lane = || {
+    session.lanes(lanes, work, || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(link) = links.get(number) else { return };
-            let session = Session::with_threads(each);
-            let made = one(link, items, shared, &session, &|image| make(number, image));
-            *done[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+            let Some(slot) = done.get(number) else { return };
+            let made = kept(number, linked(number));
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
         }
-    };
-    thread::scope(|scope| {
-        // If the system gives no threads, this one does all the work.
-        for _ in 1..lanes {
-            let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, lane);
-        }
-        lane();
     });
     let made = done.into_iter();
     made.filter_map(|made| made.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// The stack of a thread that links, in bytes: the size of a main thread's.
-const STACK: usize = 8 << 20;
+/// A link that has ended.
+struct Linked {
+    lines: LineList,
+    /// `None` after an error, and where nothing is linked.
+    image: Option<Vec<u8>>,
+    /// `None` after an error.
+    listing: Option<ModuleListing>,
+}
+
+impl Linked {
+    fn kept<T>(self, make: impl Fn(Vec<u8>) -> Result<T, String>) -> TargetResult<T> {
+        let Linked { mut lines, image, listing } = self;
+        let mut made = None;
+        match image.map(make).transpose() {
+            Ok(kept) => made = kept,
+            Err(error) => lines.push(super::packing_failed(&error)),
+        }
+        TargetResult { outcome: lines.end(), made, listing }
+    }
+}
 
 /// Makes one link.
-fn one<T>(
+fn one(
     link: &TargetLink,
     items: &[InputItem<'_>],
     shared: &SharedInputs<'_>,
     session: &Session,
-    make: &dyn Fn(Vec<u8>) -> Result<T, String>,
-) -> TargetResult<T> {
+) -> Linked {
     let TargetLink { options, target, dialect } = link;
     let mut lines = LineList::new(options, &target.name());
-    let mut done = TargetResult { outcome: RunOutcome::success(), made: None, listing: None };
     let index = match index::read(options) {
         Ok(index) => index,
         Err(line) => {
             lines.push(line);
-            return TargetResult { outcome: lines.end(), ..done };
+            return Linked { lines, image: None, listing: None };
         }
     };
     let store = Store::copying();
@@ -112,7 +117,7 @@ fn one<T>(
     let sources = Sources { items, store: &store, shared: Some(shared) };
     let StagedLink { gathered, link_options, ready } = job.stage(sources, &mut lines);
     if !ready {
-        return TargetResult { outcome: lines.end(), ..done };
+        return Linked { lines, image: None, listing: None };
     }
     let mut image = None;
     let system = if let Target::Virtual(_) = target {
@@ -133,15 +138,9 @@ fn one<T>(
         }
         system
     };
-    if !lines.failed() {
-        done.listing = Some(gathered.registration.listing(system, gathered.whole));
-        // The inputs of the link are not needed any more.
-        drop((gathered, link_options));
-        drop(store);
-        match image.map(make).transpose() {
-            Ok(made) => done.made = made,
-            Err(error) => lines.push(super::packing_failed(&error)),
-        }
+    if lines.failed() {
+        return Linked { lines, image: None, listing: None };
     }
-    TargetResult { outcome: lines.end(), ..done }
+    let listing = Some(gathered.registration.listing(system, gathered.whole));
+    Linked { lines, image, listing }
 }

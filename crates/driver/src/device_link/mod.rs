@@ -31,10 +31,11 @@ use crate::options::{
 };
 use crate::os::files::FileChange;
 use crate::os::guard;
+use crate::os::heap;
 use crate::os::output::Replacement;
 use crate::registration::ModuleListing;
 use crate::toolkit::marker;
-use crate::tools;
+use crate::{threads, tools};
 
 pub(crate) const HELP: &str = "\
 usage: culd device-link [--cuda TOOLKIT] OPTION... FILE... -o OUTPUT
@@ -97,8 +98,9 @@ pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinkResult
     let store = Store::copying();
     let nobody = CommandOptions::for_nobody();
     let first = links.first().map_or(&nobody, |link| &link.options);
-    let shared = SharedInputs::open(first, items, &store, &Session::with_threads(0));
-    let done = links::all(&links, items, &shared, |number, image| {
+    let session = Session::with_threads(threads::threads(first).0);
+    let shared = SharedInputs::open(first, items, &store, &session);
+    let done = links::all(&links, items, &shared, &session, |number, image| {
         let arch = links[number].target.arch();
         let target = ImageTarget { sm: arch.sm, variant: arch.variant };
         let entry = InputImage::cubin(image, target).map_err(|error| error.to_string())?;
@@ -230,7 +232,8 @@ fn whole(
     };
     let items: &'static [InputItem<'static>] =
         Vec::leak(first.inputs.iter().map(InputItem::named).collect());
-    let shared = SharedInputs::open(&first, items, store, &Session::with_threads(0));
+    let session = Session::with_threads(threads::threads(&first).0).growing_heaps(heap::grow);
+    let shared = SharedInputs::open(&first, items, store, &session);
     let machine = match (plan.machine, shared.machine().map(Machine::by_number)) {
         (Some(machine), _) | (None, Some(Some(machine))) => machine,
         (None, None) => machine,
@@ -251,9 +254,10 @@ fn whole(
             Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
         }
     }
-    let done = links::all(&links, items, &shared, |number, image| made(plan, number, image));
+    let made = |number, image| made(plan, number, image);
+    let done = links::all(&links, items, &shared, &session, made);
     let (images, listing) = gathered(done, lines)?;
-    if store.change(&Session::serial()) != FileChange::None {
+    if store.change(&session) != FileChange::None {
         return Err(NoOutput);
     }
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::archive::{self, MemberContents};
+use culd_fatbin::container::containers;
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Error, Format, sniff};
 use culd_link::Session;
@@ -29,8 +30,8 @@ pub(crate) struct SharedInputs<'f> {
     objects: HashMap<usize, HostObject<'f>>,
     /// `e_machine` of the first object.
     machine: Option<u16>,
-    /// Bytes of all objects.
-    size: u64,
+    /// Unpacked bytes of the images for one SM number, at most.
+    largest_link: u64,
 }
 
 /// Host objects that are to be taken apart, in the order of the inputs.
@@ -146,7 +147,6 @@ impl<'f> SharedInputs<'f> {
 
     fn take_apart(&mut self, found: HostObjectQueue<'f>, session: &Session) {
         let HostObjectQueue { objects, bytes, .. } = found;
-        self.size = bytes as u64;
         let parsed =
             session.map(objects.len(), bytes, |place| HostObject::parse(objects[place]).ok());
         for (bytes, object) in objects.into_iter().zip(parsed) {
@@ -154,17 +154,33 @@ impl<'f> SharedInputs<'f> {
                 self.objects.insert(bytes.as_ptr().addr(), object);
             }
         }
+        self.largest_link = largest_link(self.objects.values());
     }
 
-    /// Bytes of all host objects.
-    pub(crate) fn size(&self) -> u64 {
-        self.size
+    /// Unpacked bytes of the images for one SM number, at most: about what the largest link reads.
+    pub(crate) fn largest_link(&self) -> u64 {
+        self.largest_link
     }
 
     /// `e_machine` of the first host object.
     pub(crate) fn machine(&self) -> Option<u16> {
         self.machine
     }
+}
+
+/// Sizes are those that the headers name, damaged or not: only the number of links at once depends
+/// on them.
+fn largest_link<'o, 'f: 'o>(objects: impl Iterator<Item = &'o HostObject<'f>>) -> u64 {
+    let mut sizes: HashMap<u32, u64> = HashMap::new();
+    for section in objects.flat_map(|object| &object.fatbins) {
+        let containers = containers(section.data).map_while(Result::ok);
+        let entries = containers.flat_map(|container| container.entries().map_while(Result::ok));
+        for entry in entries {
+            let size = sizes.entry(entry.sm()).or_default();
+            *size = size.saturating_add(entry.size());
+        }
+    }
+    sizes.into_values().max().unwrap_or_default()
 }
 
 /// `e_machine` of an ELF file.

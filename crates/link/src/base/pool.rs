@@ -10,6 +10,8 @@ pub(super) use without_threads::Pool;
 
 #[cfg(feature = "parallel")]
 mod with_threads {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use rayon::prelude::*;
     use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -58,6 +60,42 @@ mod with_threads {
             b: impl FnOnce() -> B + Send,
         ) -> (A, B) {
             self.0.install(|| rayon::join(a, b))
+        }
+
+        /// Runs `work` on `lanes` threads, of which one is the caller's.
+        pub(in crate::base) fn lanes(&self, lanes: usize, work: impl Fn() + Sync) {
+            self.0.in_place_scope(|scope| {
+                for _ in 1..lanes {
+                    scope.spawn(|_| work());
+                }
+                work();
+            });
+        }
+
+        /// The results of `second` of `first`; at most one `second` waits or runs beside a `first`.
+        pub(in crate::base) fn pipeline<A: Send, B: Send>(
+            &self,
+            count: usize,
+            first: impl Fn(usize) -> A,
+            second: impl Fn(usize, A) -> B + Sync,
+        ) -> Vec<B> {
+            let mut made: Vec<Option<B>> = (0..count).map(|_| None).collect();
+            let (busy, second) = (&AtomicBool::new(false), &second);
+            self.0.in_place_scope(|scope| {
+                for (place, slot) in made.iter_mut().enumerate() {
+                    let own = first(place);
+                    if busy.swap(true, Ordering::Acquire) {
+                        *slot = Some(second(place, own));
+                        continue;
+                    }
+                    scope.spawn(move |_| {
+                        *slot = Some(second(place, own));
+                        busy.store(false, Ordering::Release);
+                    });
+                }
+            });
+            let made = made.into_iter();
+            made.map(|made| made.expect("a scope waits for what it has spawned")).collect()
         }
 
         /// The results of `work` for 0..count; a thread takes at most `share` of them at once.
@@ -119,6 +157,19 @@ mod without_threads {
             _: impl FnOnce() -> A,
             _: impl FnOnce() -> B,
         ) -> (A, B) {
+            match *self {}
+        }
+
+        pub(in crate::base) fn lanes(&self, _: usize, _: impl Fn()) {
+            match *self {}
+        }
+
+        pub(in crate::base) fn pipeline<A, B>(
+            &self,
+            _: usize,
+            _: impl Fn(usize) -> A,
+            _: impl Fn(usize, A) -> B,
+        ) -> Vec<B> {
             match *self {}
         }
 

@@ -4,6 +4,8 @@
 //! thread builds the draft, the others touch the pages that it fills next (docs/PERFORMANCE.md,
 //! threads).
 
+use std::sync::atomic::Ordering;
+
 use super::session::Session;
 
 /// Bytes by which each thread of a pool grows its heap at the start.
@@ -33,11 +35,15 @@ fn touch_pages(mut block: Vec<u8>) {
 impl Session {
     /// Lets an idle thread touch `bytes` of memory for the work that the caller's thread does next
     /// alone. Does nothing if there are no threads, or if freed blocks leave the heap that they
-    /// come from. What exceeds one block is left to [`Session::prefault_rest`].
+    /// come from, or if other links keep the threads busy. What exceeds one block is left to
+    /// [`Session::prefault_rest`].
     pub(crate) fn prefault(&self, bytes: usize) -> PrefaultRest {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else {
             return PrefaultRest(Vec::new());
         };
+        if self.crowded.load(Ordering::Relaxed) {
+            return PrefaultRest(Vec::new());
+        }
         let first = reserve_block(bytes);
         let rest = reserve_block(bytes.saturating_sub(PREFAULT_BLOCK));
         pool.spawn(move || touch_pages(first));
@@ -48,6 +54,9 @@ impl Session {
     /// pool need for their next work.
     pub(crate) fn prefault_rest(&self, PrefaultRest(rest): PrefaultRest, bytes: usize) {
         let (Some(pool), Some(_)) = (self.pool(bytes), self.grow) else { return };
+        if self.crowded.load(Ordering::Relaxed) {
+            return;
+        }
         let share = bytes / pool.threads();
         pool.spawn(move || touch_pages(rest));
         pool.spawn_on_all(move || touch_pages(reserve_block(share)));

@@ -3,6 +3,7 @@
 //! In: work. Out: its results in order.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::cancel::Cancel;
@@ -34,6 +35,8 @@ pub struct Session {
     pub(super) grow: Option<fn(usize)>,
     /// Created by the first work that is worth it: a tiny link does not pay for threads.
     pool: OnceLock<Option<Pool>>,
+    /// Several links run at once, so no thread is idle while another one works alone.
+    pub(super) crowded: AtomicBool,
 }
 
 impl fmt::Debug for Session {
@@ -51,7 +54,14 @@ impl Session {
     /// A session with a pool of `threads` threads (0: one per core). If the system has no threads
     /// to give, or without feature `parallel`, all work runs on the caller's thread.
     pub fn with_threads(threads: usize) -> Self {
-        Session { threads, watcher: None, cancel: None, grow: None, pool: OnceLock::new() }
+        Session {
+            threads,
+            watcher: None,
+            cancel: None,
+            grow: None,
+            pool: OnceLock::new(),
+            crowded: AtomicBool::new(false),
+        }
     }
 
     /// The same with `watcher`, which is called with the name of each phase that begins.
@@ -132,6 +142,43 @@ impl Session {
         match self.pool(bytes) {
             Some(pool) => pool.join(a, b),
             None => (a(), b()),
+        }
+    }
+
+    /// The threads that it may have.
+    pub fn most_lanes(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// Runs `work` on `lanes` threads at once, the caller's among them. It may ask this session for
+    /// more threads; all lanes share them. `bytes` is the work of all lanes together.
+    pub fn lanes(&self, lanes: usize, bytes: usize, work: impl Fn() + Sync) {
+        match self.pool(bytes) {
+            Some(pool) if lanes > 1 => {
+                self.crowded.store(true, Ordering::Relaxed);
+                pool.lanes(lanes, work);
+                self.crowded.store(false, Ordering::Relaxed);
+            }
+            _ => work(),
+        }
+    }
+
+    /// The results of `second` of `first`, for 0..count in order. `first` runs on the caller's
+    /// thread and may ask this session for more threads; `second` runs beside the next `first`, for
+    /// one place at most: so results of `first` do not pile up.
+    pub fn pipeline<A: Send, B: Send>(
+        &self,
+        count: usize,
+        bytes: usize,
+        first: impl Fn(usize) -> A,
+        second: impl Fn(usize, A) -> B + Sync,
+    ) -> Vec<B> {
+        match self.pool(bytes) {
+            Some(pool) => pool.pipeline(count, first, second),
+            None => (0..count).map(|place| second(place, first(place))).collect(),
         }
     }
 
