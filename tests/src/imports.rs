@@ -53,6 +53,7 @@ const DRIVER_ORDER: &[&str] = &[
     "job",
     "device_link",
     "fatbinary",
+    "prune",
     "progress",
     "timing",
     "watch",

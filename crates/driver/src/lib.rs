@@ -40,6 +40,8 @@ mod os;
 mod program;
 #[cfg(feature = "command")]
 mod progress;
+#[cfg(feature = "command")]
+mod prune;
 mod registration;
 #[cfg(feature = "command")]
 mod reports;

@@ -11,6 +11,7 @@ use crate::interfaces::abi_check;
 use crate::messages::RunOutcome;
 use crate::options::{Shell, completions, man_page};
 use crate::program::{diff, size};
+use crate::prune::prune;
 use crate::shadow::{check_shadow, install_shadow};
 
 /// Runs the command that `words` begin with. Returns the text for standard output, and lines and
@@ -21,6 +22,7 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutc
         "install-shadow" => Some(install_shadow(rest, program)),
         "device-link" => Some(device_link(rest)),
         "fatbinary" => Some(fatbinary(rest)),
+        "prune" => Some(prune(rest)),
         "cmake" => Some(cmake(rest, program)),
         "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),

@@ -225,6 +225,11 @@ impl<'a> FatbinEntry<'a> {
         self.offset
     }
 
+    /// The bytes of all of it in the file.
+    pub(crate) fn stored_size(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+
     /// The header as it stands.
     pub fn header(&self) -> &EntryHeader {
         &self.header

@@ -3,7 +3,8 @@
 //!
 //! In: the bytes of a file. Out: what kind of file it is ([`sniff()`]), the members of an archive
 //! ([`archive`]), the fat binaries and lists of used names in a host object ([`host`]), the images
-//! in a fat binary ([`container`]), and fat binaries made of images ([`writer`]). Guaranteed: no
+//! in a fat binary ([`container`]), and fat binaries made of images ([`writer`]), or files with
+//! fewer of them ([`prune`]). Guaranteed: no
 //! I/O, no `unsafe`; views borrow from the input; whatever the bytes, the answer is a value or an
 //! [`Error`] with an offset, and memory stays within what the caller allows.
 //!
@@ -55,6 +56,7 @@ pub mod header;
 pub mod host;
 mod module_id;
 pub mod packing;
+pub mod prune;
 mod ptx;
 mod read;
 pub mod registration;

@@ -49,6 +49,7 @@ pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]
 pub(crate) use ptx::{CompileError, PtxCompilation, PtxCompiler, WaitingCompiler};
 pub(crate) use ready::no_lto;
+pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;
 
 /// Where the inputs of a link are.

@@ -199,13 +199,13 @@ fn made_for(arch: Target, code: Target) -> Option<Target> {
 }
 
 /// A value of `-gencode`.
-struct Specification<'t> {
+pub(crate) struct Specification<'t> {
     arch: &'t str,
-    codes: Vec<&'t str>,
+    pub(crate) codes: Vec<&'t str>,
 }
 
 impl<'t> Specification<'t> {
-    fn read(text: &'t str) -> Result<Self, NvccError> {
+    pub(crate) fn read(text: &'t str) -> Result<Self, NvccError> {
         let (mut arch, mut codes) = (None, None);
         for part in parts(text)? {
             let not_keyed = || NvccError::NotKeyed(part.to_owned());

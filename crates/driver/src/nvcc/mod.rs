@@ -12,7 +12,7 @@ mod table;
 
 use thiserror::Error;
 
-pub(crate) use crate::nvcc::codes::{TargetCode, TargetCodes, codes};
+pub(crate) use crate::nvcc::codes::{Specification, TargetCode, TargetCodes, codes};
 pub(crate) use crate::nvcc::host_words::{HostWord, host_word};
 pub(crate) use crate::nvcc::parse::{CommandLine, words_of};
 pub(crate) use crate::nvcc::profile::Profile;

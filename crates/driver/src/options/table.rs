@@ -256,6 +256,10 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "Make what 'nvcc -dlink' makes, for all architectures at once; --help says more",
     ),
     ("fatbinary <option>...", "Make a fat binary as NVIDIA's fatbinary does"),
+    (
+        "prune -arch <name> <file> -o <output>",
+        "Write an object or archive with the device code for some architectures only",
+    ),
     ("cmake", "Print the lines of a toolchain file with which CMake has culd make device links"),
     ("check-shadow <folder>", "Say whether such a folder is in order"),
     (
