@@ -43,8 +43,10 @@ fn cmake(rest: &[OsString], program: &Path) -> (String, RunOutcome) {
     let program = culd_text::name(program);
     let line = |kind: &str| {
         format!(
-            "set(CMAKE_CUDA_DEVICE_LINK_{kind} [==[\"{program}\" device-link <FLAGS> \
-             <OBJECTS> -o <TARGET> <LINK_LIBRARIES>]==])\n"
+            "set(CMAKE_CUDA_DEVICE_LINK_{kind} [==[\"{program}\" device-link \
+             --nvcc <CMAKE_CUDA_COMPILER> -forward-unknown-to-host-compiler \
+             <LANGUAGE_COMPILE_FLAGS> <LINK_FLAGS> -Xcompiler=-fPIC -shared <OBJECTS> \
+             -o <TARGET> <LINK_LIBRARIES>]==])\n"
         )
     };
     let text = format!(

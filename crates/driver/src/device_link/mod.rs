@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
+use culd_cubin::Cubin;
 use culd_fatbin::header::flag;
 use culd_fatbin::packing::Packing;
 use culd_fatbin::registration::{Machine, host_object, module_object};
@@ -47,6 +48,7 @@ than a device link is an error.
 
   --cuda TOOLKIT        the toolkit whose libraries are linked; without it the one that this program lies in, that of
                         CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
+  --nvcc PROGRAM        the same, the toolkit of this nvcc
   --host-machine NAME   the machine of the host, x86_64 or aarch64; without it that of the first host object
 ";
 
@@ -119,7 +121,7 @@ struct Command;
 
 impl Command {
     fn read(words: &[OsString]) -> Result<Option<(DeviceLinkPlan, Vec<Line>)>, NvccError> {
-        let (mut cuda, mut machine, mut rest) = (None, None, Vec::new());
+        let (mut bin, mut machine, mut rest) = (None, None, Vec::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || {
@@ -128,7 +130,8 @@ impl Command {
             };
             match word.to_str() {
                 Some("--help" | "-h") => return Ok(None),
-                Some("--cuda") => cuda = Some(PathBuf::from(value()?)),
+                Some("--cuda") => bin = Some(Path::new(value()?).join("bin")),
+                Some("--nvcc") => bin = Some(folder_of(Path::new(value()?))),
                 Some("--host-machine") => {
                     let name = value()?;
                     let found = name.to_str().and_then(Machine::by_name);
@@ -141,7 +144,7 @@ impl Command {
             }
         }
         let line = CommandLine::parse(&rest)?;
-        let profile = profile(cuda.as_deref());
+        let profile = profile(bin);
         let mut plan = plan(&line, &profile)?;
         plan.machine = machine;
         let redefined = line.redefined.iter();
@@ -157,13 +160,19 @@ pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<DeviceLinkPl
     DeviceLinkPlan::new(line, profile, release)
 }
 
-/// The profile of the toolkit `cuda`, or of the first toolkit found.
-fn profile(cuda: Option<&Path>) -> Profile {
-    let homes = match cuda {
-        Some(cuda) => vec![cuda.to_owned()],
-        None => tools::toolkit_homes(&CommandOptions::for_nobody()),
+/// The profile of the toolkit whose programs are in `bin`, or of the first toolkit found.
+fn profile(bin: Option<PathBuf>) -> Profile {
+    let homes = || tools::toolkit_homes(&CommandOptions::for_nobody()).into_iter();
+    let bins = match bin {
+        Some(bin) => vec![bin],
+        None => homes().map(|home| home.join("bin")).collect(),
     };
-    homes.iter().find_map(|home| Profile::of(&home.join("bin"))).unwrap_or_default()
+    bins.iter().find_map(|bin| Profile::of(bin)).unwrap_or_default()
+}
+
+/// The folder of a program.
+fn folder_of(program: &Path) -> PathBuf {
+    program.parent().unwrap_or(program).to_owned()
 }
 
 /// The line for a link that succeeded, but whose images could not be packed.
@@ -254,6 +263,9 @@ fn whole(
             Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),
         }
     }
+    if let Some(line) = mismatch(&links, &shared, &first) {
+        return stop(lines, line);
+    }
     let made = |number, image| made(plan, number, image);
     let done = links::all(&links, items, &shared, &session, made);
     let (images, listing) = gathered(done, lines)?;
@@ -261,6 +273,32 @@ fn whole(
         return Err(NoOutput);
     }
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
+}
+
+/// A cubin that is not for all targets. nvcc packs it with fatbinary before anything is linked.
+fn mismatch(
+    links: &[TargetLink],
+    shared: &SharedInputs<'_>,
+    options: &CommandOptions,
+) -> Option<Line> {
+    let cubins = options
+        .inputs
+        .iter()
+        .filter(|input| Path::new(input).extension().is_some_and(|extension| extension == "cubin"));
+    for input in cubins {
+        let Some(cubin) = shared.bytes(Path::new(input)).and_then(|bytes| Cubin::parse(bytes).ok())
+        else {
+            continue;
+        };
+        let sm = cubin.header.sm();
+        let other = |link: &&TargetLink| link.target.arch().sm != sm;
+        if let Some(link) = links.iter().find(other) {
+            let (file, target) = (culd_text::name(input), link.target.name());
+            let what = format!("'{file}' is a cubin for sm_{sm} and cannot be linked for {target}");
+            return Some(Line::new(Severity::Fatal, what));
+        }
+    }
+    None
 }
 
 /// The options of culd that mean the same for every link of a device link. The others concern one

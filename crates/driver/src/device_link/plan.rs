@@ -73,9 +73,6 @@ impl DeviceLinkPlan {
             return Err(NvccError::Beyond(word.clone()));
         }
         let visibility = host_words(line)?;
-        for input in &line.inputs {
-            check_input(input, lto)?;
-        }
         if line.inputs.is_empty() {
             return Err(UsageError::NoInput.into());
         }
@@ -91,6 +88,9 @@ impl DeviceLinkPlan {
             () => DeviceLinkForm::Object,
         };
         let relocatable = line.has(NvccOptionId::Relocatable);
+        for input in &line.inputs {
+            check_input(input, line, form == DeviceLinkForm::Object && !relocatable)?;
+        }
         let (debug, lines) = (line.has(NvccOptionId::Debug), line.has(NvccOptionId::Lineinfo));
         let mut packing = packing(line)?;
         packing.all |= debug || relocatable;
@@ -272,11 +272,26 @@ fn named(inputs: &[OsString]) -> Vec<u8> {
     inputs.iter().flat_map(|input| [input.as_bytes(), b" "]).collect::<Vec<_>>().concat()
 }
 
-/// Refuses inputs that nvcc does not pass to nvlink unchanged.
-fn check_input(input: &OsStr, lto: bool) -> Result<(), NvccError> {
+/// Refuses inputs that nvcc does not pass to nvlink unchanged. Of cubins and PTX it makes objects
+/// with ids that name its process, and removes them: an object that registers them cannot be
+/// linked.
+fn check_input(input: &OsStr, line: &CommandLine, registers: bool) -> Result<(), NvccError> {
+    let lto = line.has(NvccOptionId::Lto);
+    let compiles = [
+        NvccOptionId::Debug,
+        NvccOptionId::Lineinfo,
+        NvccOptionId::PtxasWords,
+        NvccOptionId::MaxRegisters,
+    ];
     let extension = Path::new(input).extension().map(OsStr::as_bytes).unwrap_or_default();
     match extension {
         b"ltoir" if lto => Ok(()),
+        b"cubin" | b"ptx" if !lto && registers => {
+            Err(NvccError::Unregistrable(culd_text::name(input)))
+        }
+        b"cubin" if !lto => Ok(()),
+        // ptxas would get these options.
+        b"ptx" if !lto && !compiles.into_iter().any(|id| line.has(id)) => Ok(()),
         extension if LINKED.contains(&extension) => Ok(()),
         extension if COMPILED.contains(&extension) => {
             Err(NvccError::Source(culd_text::name(input)))

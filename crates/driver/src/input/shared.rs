@@ -162,6 +162,11 @@ impl<'f> SharedInputs<'f> {
         self.largest_link
     }
 
+    /// The bytes of the file at `path`, if it could be opened.
+    pub(crate) fn bytes(&self, path: &Path) -> Option<&'f [u8]> {
+        self.files.get(path).map(|(bytes, _)| *bytes)
+    }
+
     /// `e_machine` of the first host object.
     pub(crate) fn machine(&self) -> Option<u16> {
         self.machine

@@ -48,6 +48,11 @@ pub(crate) enum NvccError {
     Beyond(String),
     #[error("'{0}' is no input of a device link: nvcc has to compile it")]
     Source(String),
+    #[error(
+        "'{0}': an object that registers it would refer to one that nvcc makes and removes; put it \
+         into a host object, or make a fat binary or cubin"
+    )]
+    Unregistrable(String),
     #[error("'{0}' would make another kind of host object than culd writes")]
     HostObject(String),
 }
