@@ -10,12 +10,15 @@ use culd_fatbin::container::containers;
 use culd_fatbin::host::{HostObject, ModuleIds};
 use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::pack::{self, HostParts};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -163,12 +166,212 @@ fn a_link_that_fails_leaves_what_was_there() {
     assert_eq!(done.status.code(), Some(1), "{}", said(&done));
 }
 
+/// The names of the files in a folder, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    let names = fs::read_dir(dir).unwrap().map(name);
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Bytes that a file may have where the disk is nearly full.
+#[test]
+fn a_full_disk_and_places_that_cannot_be_written_keep_the_old_output() {
+    let world = world();
+    let dir = world.path();
+    fs::write(dir.join("d.o"), "old").unwrap();
+    fs::create_dir(dir.join("folder")).unwrap();
+    let before = names(dir);
+    let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" device-link -arch=sm_90 saxpy.o \
+                  smooth.o -o d.o";
+    let mut limited = Command::new("sh");
+    let done = limited.args(["-c", script, CULD]).current_dir(dir).output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(said(&done).contains("File too large"), "{}", said(&done));
+    for output in ["saxpy.o/d.o", "folder", "none/d.o"] {
+        let done = device_link(&["-arch=sm_90", "saxpy.o", "smooth.o", "-o", output], dir);
+        assert_eq!(done.status.code(), Some(1), "{output}");
+        assert!(said(&done).contains("Could not"), "{output}: {}", said(&done));
+    }
+    assert_eq!((fs::read(dir.join("d.o")).unwrap(), names(dir)), (b"old".to_vec(), before));
+    // Without the limit it works, so it was the limit.
+    let done = device_link(&["-arch=sm_90", "saxpy.o", "smooth.o", "-o", "d.o"], dir);
+    assert!(done.status.success() && fs::read(dir.join("d.o")).unwrap().len() > 1024);
+}
+
+#[test]
+fn a_library_that_is_missing_is_told() {
+    let world = world();
+    let dir = world.path();
+    let words = ["-arch=sm_90", "saxpy.o", "-L.", "-lsmooth", "-o", "d.o"];
+    let done = device_link(&words, dir);
+    assert_eq!(done.status.code(), Some(255), "{}", said(&done));
+    assert!(said(&done).contains("Undefined reference to 'smooth'"), "{}", said(&done));
+    assert!(said(&done).contains("smooth") && !dir.join("d.o").exists());
+    let object = fs::read(dir.join("smooth.o")).unwrap();
+    let library = pack::archive(&[("smooth.o", &object)], pack::ArchiveFlavour::Gnu);
+    fs::write(dir.join("libsmooth.a"), library).unwrap();
+    assert!(device_link(&words, dir).status.success());
+}
+
+/// Killed by a signal that it cannot catch, and by one that it can, after delays across its length.
+#[test]
+fn a_killed_link_leaves_the_old_output_or_the_new_one() {
+    let world = world();
+    let dir = world.path();
+    let words = ["device-link", "-gencode", "arch=compute_90,code=[sm_90,sm_100]", "-w"];
+    let start = || {
+        let mut command = Command::new(CULD);
+        command.arg0("culd").args(words).args(["saxpy.o", "smooth.o", "-o", "d.o"]);
+        command.current_dir(dir).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let begun = Instant::now();
+    assert!(start().wait().unwrap().success());
+    let length = begun.elapsed();
+    let whole = fs::read(dir.join("d.o")).unwrap();
+    let before = names(dir);
+    let mut killed = 0;
+    for round in 0..100 {
+        fs::write(dir.join("d.o"), "old").unwrap();
+        let mut child = start();
+        std::thread::sleep(length * round / 80);
+        let signal = if round % 2 == 0 { Signal::SIGKILL } else { Signal::SIGTERM };
+        // It is not waited for yet, so its number is its own.
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let status = child.wait().unwrap();
+        killed += u32::from(status.signal().is_some());
+        let left = fs::read(dir.join("d.o")).unwrap();
+        assert!(left == b"old" || left == whole, "round {round}: {} bytes", left.len());
+        assert!(!status.success() || left == whole, "round {round}");
+        let own = |name: &&String| !before.contains(name);
+        let leftovers: Vec<String> = names(dir).iter().filter(own).cloned().collect();
+        // A process that is killed at once can remove nothing.
+        let allowed = |name: &String| signal == Signal::SIGKILL && name.starts_with(".culd-");
+        assert!(leftovers.iter().all(allowed), "round {round}: {leftovers:?}");
+        leftovers.iter().for_each(|name| fs::remove_file(dir.join(name)).unwrap());
+    }
+    assert!(killed > 10, "{killed} of 100 links were killed");
+}
+
+/// Copies of one module under other names, as many as nvcc itself gives to nvlink in a file.
+#[test]
+fn ten_thousand_inputs_are_linked() {
+    const FILES: usize = 10_000;
+    let world = world();
+    let dir = world.path();
+    let cubin = format!("{}/../testdata/quickstart/smooth.cubin", env!("CARGO_MANIFEST_DIR"));
+    let cubin = fs::read(cubin).unwrap();
+    let mut list = String::from("saxpy.o\nsmooth.o\n");
+    for number in 0..FILES - 2 {
+        let name = format!("s{number:05}");
+        let mut own = cubin.clone();
+        let places: Vec<usize> = memchr_all(&cubin, b"smooth");
+        for at in places {
+            own[at..at + name.len()].copy_from_slice(name.as_bytes());
+        }
+        let object = pack::host_object(&HostParts {
+            fatbins: vec![
+                pack::fatbin(&[InputImage::cubin(own, ImageTarget::sm(90)).unwrap()]).unwrap(),
+            ],
+            module_ids: vec![format!("_{number}_x_cu")],
+            ..HostParts::default()
+        });
+        fs::write(dir.join(format!("{name}.o")), object.unwrap()).unwrap();
+        list += &format!("{name}.o\n");
+    }
+    fs::write(dir.join("list"), list).unwrap();
+    let done = device_link(&["-arch=sm_90", "-optf", "list", "-o", "d.o"], dir);
+    assert!(done.status.success(), "{}", said(&done));
+    let object = fs::read(dir.join("d.o")).unwrap();
+    let Some(ModuleIds::Linked(Ok(ids))) = HostObject::parse(&object).unwrap().unwrap().module_ids
+    else {
+        panic!("no modules")
+    };
+    assert_eq!(ids.len(), FILES);
+    let images = images(&object);
+    let image = &images[0].1;
+    for name in ["smooth", "s00000", "s09997"] {
+        assert!(!memchr_all(image, name.as_bytes()).is_empty(), "{name}");
+    }
+}
+
+/// The places of `pattern`.
+fn memchr_all(data: &[u8], pattern: &[u8]) -> Vec<usize> {
+    let here = |at: &usize| data[*at..].starts_with(pattern);
+    (0..data.len()).filter(|at| data[*at] == pattern[0]).filter(here).collect()
+}
+
+/// nvcc makes objects of cubins and PTX and removes them, so nothing can register them.
+#[test]
+fn cubins_are_linked_where_nothing_registers_them() {
+    let world = world();
+    let dir = world.path();
+    let cubin = format!("{}/../testdata/quickstart/smooth.cubin", env!("CARGO_MANIFEST_DIR"));
+    fs::copy(cubin, dir.join("smooth.cubin")).unwrap();
+    let done = device_link(&["-arch=sm_90", "-cubin", "saxpy.o", "smooth.o", "-o", "a"], dir);
+    assert!(done.status.success(), "{}", said(&done));
+    let done = device_link(&["-arch=sm_90", "-cubin", "saxpy.o", "smooth.cubin", "-o", "b"], dir);
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(fs::read(dir.join("a")).unwrap() == fs::read(dir.join("b")).unwrap());
+    for (words, text) in [
+        (&["-arch=sm_90", "saxpy.o", "smooth.cubin"][..], "nvcc makes and removes"),
+        (&["-arch=sm_80", "-fatbin", "saxpy.o", "smooth.cubin"], "a cubin for sm_90"),
+        (&["-arch=sm_90", "-fatbin", "-lineinfo", "a.ptx"], "nvcc has to compile it"),
+    ] {
+        let done = device_link(&[words, &["-o", "c"]].concat(), dir);
+        assert_eq!(done.status.code(), Some(1), "{words:?}");
+        assert!(said(&done).contains(text), "{words:?}: {}", said(&done));
+        assert!(!dir.join("c").exists());
+    }
+}
+
+#[test]
+fn images_of_other_architectures_are_pruned() {
+    let world = world();
+    let dir = world.path();
+    let words = ["-gencode", "arch=compute_90,code=[sm_90,sm_100]", "-w", "-r"];
+    let done = device_link(&[&words[..], &["saxpy.o", "smooth.o", "-o", "two.o"]].concat(), dir);
+    assert!(done.status.success(), "{}", said(&done));
+    let object = fs::read(dir.join("two.o")).unwrap();
+    let archive = pack::archive(&[("two.o", &object), ("odd", b"abc")], pack::ArchiveFlavour::Gnu);
+    fs::write(dir.join("lib.a"), archive).unwrap();
+    let prune = |words: &[&str]| run(CULD, "culd", &[&["prune"], words].concat(), dir);
+    let done = prune(&["-arch", "sm_90", "two.o", "-o", "one.o"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let one = fs::read(dir.join("one.o")).unwrap();
+    let sm = |object: &[u8]| images(object).iter().map(|image| image.0).collect::<Vec<u32>>();
+    assert_eq!((sm(&object), sm(&one)), (vec![90, 100], vec![90]));
+    assert_eq!(images(&object)[0], images(&one)[0]);
+    // It links as before, and so does the one in an archive.
+    let done = prune(&["-gencode", "arch=compute_90,code=[sm_90]", "lib.a", "-o", "less.a"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let mut made = Vec::new();
+    for input in ["two.o", "one.o", "lib.a", "less.a"] {
+        let done = device_link(&["-arch=sm_90", "-cubin", input, "-o", "linked"], dir);
+        assert!(done.status.success(), "{input}: {}", said(&done));
+        made.push(fs::read(dir.join("linked")).unwrap());
+    }
+    assert!(made.windows(2).all(|pair| pair[0] == pair[1]));
+    let done = prune(&["-arch", "sm_75", "two.o", "-o", "none.o"]);
+    assert!(done.status.success() && said(&done).contains("stripped out all device code"));
+    for words in [
+        &["two.o", "-o", "x"][..],
+        &["-arch", "sm_90", "two.o"],
+        &["-arch", "what", "two.o", "-o", "x"],
+        &["-arch", "sm_90", "missing.o", "-o", "x"],
+        &["-arch", "sm_90", "odd", "-o", "x"],
+    ] {
+        assert_eq!(prune(words).status.code(), Some(1), "{words:?}");
+        assert!(!dir.join("x").exists());
+    }
+}
+
 /// A toolkit whose nvcc writes its words to a file, and its shadow.
 fn shadow(dir: &Path) -> PathBuf {
     let bin = dir.join("toolkit/bin");
     fs::create_dir_all(&bin).unwrap();
-    let script =
-        "#!/bin/sh\nfor word; do echo \"$word\"; done > words\necho \"$MARK\" >> words\nexit 7\n";
+    let script = "#!/bin/sh\nfor word; do echo \"$word\"; done > words\necho \"$MARK\" >> words\nenv > environment\nexit 7\n";
     for tool in ["nvcc", "fatbinary", "nvlink"] {
         fs::write(bin.join(tool), script).unwrap();
         fs::set_permissions(bin.join(tool), fs::Permissions::from_mode(0o755)).unwrap();
@@ -231,6 +434,19 @@ fn lines_of_nvcc_are_made_here_or_reach_it_unchanged() {
     command.arg0(name).args(link).current_dir(dir).env("CULD_NVCC", "off").env("MARK", "mine");
     assert_eq!(command.output().unwrap().status.code(), Some(7));
     assert!(fs::read_to_string(dir.join("words")).unwrap().ends_with("d.o\nmine\n"));
+    // Nothing is added to the environment, nothing taken away, odd values included.
+    let mut command = Command::new(&nvcc);
+    let odd = [("A", "a b"), ("MARK", "m'\"$x"), ("NVCC_APPEND_FLAGS", ""), ("PATH", "/bin")];
+    command.arg0(name).args(["-c", "a.cu"]).current_dir(dir).env_clear().envs(odd);
+    assert_eq!(command.output().unwrap().status.code(), Some(7));
+    let text = fs::read_to_string(dir.join("environment")).unwrap();
+    // The shell has some of its own.
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.retain(|line| {
+        !["PWD=", "OLDPWD=", "SHLVL=", "_="].iter().any(|own| line.starts_with(own))
+    });
+    lines.sort_unstable();
+    assert_eq!(lines, ["A=a b", "MARK=m'\"$x", "NVCC_APPEND_FLAGS=", "PATH=/bin"]);
     // Outside its shadow, it reports that.
     fs::remove_dir_all(dir.join("toolkit")).unwrap();
     let (status, words, text) = passed(&link);
