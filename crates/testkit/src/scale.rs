@@ -352,6 +352,41 @@ pub fn generate(oracle: &Oracle, case: &ScaleCase, arch: &str, dir: &Path) -> Re
     Ok(inputs)
 }
 
+/// Makes the modules of `case` as objects of `nvcc -dc` for all of `archs`, in `dir`: compressed
+/// images and the id of the module.
+///
+/// # Errors
+/// As [`generate`].
+pub fn generate_objects(
+    oracle: &Oracle,
+    case: &ScaleCase,
+    archs: &[&str],
+    dir: &Path,
+) -> Result<ScaleInputs> {
+    fs::create_dir_all(dir)?;
+    let mut templates: Vec<(&str, Template)> = Vec::new();
+    let mut inputs = ScaleInputs { files: Vec::with_capacity(case.modules), bytes: 0 };
+    for index in 0..case.modules {
+        let role = case.role(index);
+        let mut images = Vec::new();
+        for &arch in archs {
+            let is_it =
+                |(name, template): &(&str, Template)| *name == arch && template.role == role;
+            let at = match templates.iter().position(is_it) {
+                Some(at) => at,
+                None => {
+                    templates.push((arch, Template::compile(oracle, case, role, arch, dir)?));
+                    templates.len() - 1
+                }
+            };
+            let cubin = templates[at].1.clone_for(index, &case.callees(index));
+            images.push(image(cubin, arch)?.compressed(Compression::Zstd)?);
+        }
+        inputs.add(dir, format!("m{index:06}.o"), &packed(&images, index)?)?;
+    }
+    Ok(inputs)
+}
+
 impl ScaleInputs {
     fn add(&mut self, dir: &Path, name: String, bytes: &[u8]) -> Result<()> {
         let path = dir.join(&name);
@@ -364,12 +399,19 @@ impl ScaleInputs {
 
 /// The host object of a module.
 fn object(cubin: Vec<u8>, index: usize, arch: &str, compressed: bool) -> Result<Vec<u8>> {
-    let number = arch.trim_start_matches("sm_").parse();
-    let image =
-        InputImage::cubin(cubin, ImageTarget::sm(number.with_context(|| arch.to_owned())?))?;
+    let image = image(cubin, arch)?;
     let image = if compressed { image.compressed(Compression::Zstd)? } else { image };
+    packed(&[image], index)
+}
+
+fn image(cubin: Vec<u8>, arch: &str) -> Result<InputImage> {
+    let number = arch.trim_start_matches("sm_").parse();
+    Ok(InputImage::cubin(cubin, ImageTarget::sm(number.with_context(|| arch.to_owned())?))?)
+}
+
+fn packed(images: &[InputImage], index: usize) -> Result<Vec<u8>> {
     pack::host_object(&HostParts {
-        fatbins: vec![pack::fatbin(&[image])?],
+        fatbins: vec![pack::fatbin(images)?],
         module_ids: vec![format!("_M{index:07x}_x_cu")],
         ..HostParts::default()
     })

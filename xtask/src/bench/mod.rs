@@ -6,6 +6,7 @@
 //! before any time is printed; a case whose outputs differ fails the task.
 
 mod counts;
+mod device_link;
 pub(crate) mod floor;
 mod machine;
 pub(crate) mod measure;
@@ -34,6 +35,7 @@ usage: cargo xtask bench [options] [case]...
   --limit SECONDS  time limit of one link (default 60; where nvlink does not end it has 5)
   --dir DIR        where inputs are made, each case removed after its runs (default a temporary folder)
   --culd PATH      the linker under test (default the static program, which 'cargo static' makes first)
+  --device-links   only whole device links, by 'nvcc -dlink' and 'culd device-link'
   --counts         only the instruction counts
   --record         keep the instruction counts in testdata/bench/counts.toml";
 
@@ -54,6 +56,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let only_counts = args.flag("--counts");
+    let device_links = args.flag("--device-links");
     let record = args.flag("--record");
     let culd = match args.culd()? {
         Some(path) => path,
@@ -73,6 +76,11 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         None => tempfile::tempdir()?,
     };
     let names = args.operands()?;
+    if device_links {
+        println!("{}\n", machine::description(base.path()));
+        let good = device_link::run(&plan.tools, plan.runs, base.path())?;
+        return Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let chosen: Vec<&ScaleCase> = if names.is_empty() {
         CASES.iter().filter(|case| !case.long).collect()
     } else {
