@@ -1,14 +1,18 @@
 //! Builds a CMake project with every kind of target with a device link.
 //!
 //! In: `testdata/e2e/cmake`; cmake and ninja from PyPI. Out: comparisons in the report. Guaranteed:
-//! the builds differ only in the path of nvcc.
+//! the builds differ in the path of nvcc and nothing else; a third one has nvcc of the first, and
+//! culd makes the device links, as `culd cmake` tells CMake.
 
 use super::nvcc::same_programs;
 use super::{BuildBench, BuildToolkit, succeed};
 use crate::workspace;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use culd_fatbin::host::HostObject;
+use culd_testkit::reference::compare::embedded;
 use culd_testkit::reference::oracle::process::Run;
 use culd_testkit::reference::oracle::wheels::Environment;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,7 +52,53 @@ fn compare(bench: &BuildBench) -> Result<()> {
         let result = same_programs(&theirs.join(target), &ours.join(target));
         bench.check(&format!("cmake {target} starts"), result);
     }
+    match &bench.culd {
+        Some((culd, _)) => device_links(bench, &tools, culd, &theirs),
+        None => Ok(()),
+    }
+}
+
+/// The project with the device links of `culd device-link`, beside that with nvlink in `theirs`.
+fn device_links(bench: &BuildBench, tools: &Environment, culd: &Path, theirs: &Path) -> Result<()> {
+    let lines = succeed(Command::new(culd).arg("cmake"))?.stdout;
+    let toolchain = bench.work.join(NAME).join("culd.cmake");
+    fs::write(&toolchain, &lines)?;
+    let ours = bench.work.join(NAME).join("device-link");
+    let file = format!("-DCMAKE_TOOLCHAIN_FILE={}", toolchain.display());
+    let run = build_with(tools, &bench.reference, &ours, &[file])?;
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let links = text.lines().filter(|line| line.contains(" device-link --nvcc ")).count();
+    ensure!(links == LINKED.len(), "{links} device links by culd instead of {}", LINKED.len());
+    ensure!(!text.contains("#$ nvlink "), "nvcc made a device link");
+    for target in LINKED {
+        let object = format!("CMakeFiles/{target}.dir/cmake_device_link.o");
+        let result = same_device_links(&theirs.join(&object), &ours.join(&object));
+        bench.check(&format!("cmake device-link {target}"), result);
+    }
+    for target in PROGRAMS {
+        let result = same_programs(&theirs.join(target), &ours.join(target));
+        bench.check(&format!("cmake device-link {target} starts"), result);
+    }
     Ok(())
+}
+
+/// Objects of device links with the same images and modules. Their host code differs: a compiler
+/// made the one, culd has the other in a table.
+fn same_device_links(expected: &Path, actual: &Path) -> Result<()> {
+    let parts = |path: &Path| -> Result<(Vec<u8>, String)> {
+        let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+        let object = HostObject::parse(&bytes)?.context("no host object")?;
+        let images = object.whole_programs.iter().flat_map(|section| section.data);
+        Ok((images.copied().collect(), format!("{:?}", object.module_ids)))
+    };
+    let ((theirs, modules), (ours, own)) = (parts(expected)?, parts(actual)?);
+    ensure!(modules == own, "modules {own} instead of {modules}");
+    ensure!(embedded::linkers(&theirs).iter().all(|linker| linker == "nvlink"));
+    ensure!(embedded::linkers(&ours).iter().all(|linker| linker == "culd"));
+    match embedded::files(&theirs, &ours) {
+        Some(what) => bail!("{what}"),
+        None => Ok(()),
+    }
 }
 
 /// CMake also passes the libraries of the host link to the device linker, which must ignore those
@@ -67,6 +117,16 @@ fn host_libraries(expected: &[String], actual: &[String]) -> Result<()> {
 
 /// Configures and builds; the output of the build, with the commands that nvcc runs.
 fn build(tools: &Environment, toolkit: &BuildToolkit, dir: &Path) -> Result<Run> {
+    build_with(tools, toolkit, dir, &[])
+}
+
+/// The same with more options of CMake.
+fn build_with(
+    tools: &Environment,
+    toolkit: &BuildToolkit,
+    dir: &Path,
+    options: &[String],
+) -> Result<Run> {
     let nvcc: PathBuf = toolkit.dir.join("bin/nvcc");
     let mut cmake = Command::new(tools.program("cmake"));
     cmake.arg("-S").arg(workspace::root().join("testdata/e2e/cmake")).arg("-B").arg(dir);
@@ -74,7 +134,7 @@ fn build(tools: &Environment, toolkit: &BuildToolkit, dir: &Path) -> Result<Run>
     cmake.arg(format!("-DCMAKE_MAKE_PROGRAM={}", tools.program("ninja").display()));
     cmake.arg(format!("-DCMAKE_CUDA_COMPILER={}", nvcc.display()));
     cmake.arg(format!("-DCMAKE_CUDA_ARCHITECTURES={}", ARCHS.join(";")));
-    succeed(cmake.env_remove("CUDACXX").env_remove("CUDAFLAGS"))?;
+    succeed(cmake.args(options).env_remove("CUDACXX").env_remove("CUDAFLAGS"))?;
     let mut ninja = Command::new(tools.program("ninja"));
     ninja.arg("-C").arg(dir).args(["-v", "-j", "2"]).env("NVCC_APPEND_FLAGS", "-v");
     succeed(&mut ninja)

@@ -1,10 +1,13 @@
-//! Suite `device-link`: compares `culd device-link` and `culd fatbinary` with `nvcc -dlink` and
+//! Suite `device-link`: `culd device-link` and `culd fatbinary`, with `nvcc -dlink` and
 //! `fatbinary`.
 //!
 //! In: the programs of `testdata/e2e`, options of nvcc, random lines of fatbinary. Out: a line for
-//! each comparison. Guaranteed: exit code 1 if an image differs from nvlink's outside the linker's
-//! own note, if a fat binary differs from fatbinary's in any byte, or if a program makes other
+//! each comparison. Guaranteed: exit code 1 when an image differs from nvlink's in anything but the
+//! linker's own note, a fat binary from fatbinary's in any byte, or when a program makes other
 //! calls of the runtime than the one that nvcc linked.
+
+mod aarch64;
+mod prune;
 
 use super::Suite;
 use super::setup::Setup;
@@ -26,7 +29,8 @@ pub(super) const SUITE: Suite = Suite {
     about: "whole device links and fat binaries, with nvcc -dlink and fatbinary",
     takes: &[],
     help: "\
-Operands: 'links', 'calls', 'fatbinary'; without any, all.
+Operands: 'links', 'calls', 'fatbinary'; without any, these. By name only: 'prune', with the nvprune that CULD_NVPRUNE
+names; 'aarch64', with Debian's g++-aarch64-linux-gnu and qemu-user.
 ",
     run,
 };
@@ -36,7 +40,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Lines of fatbinary that are tried.
 const LINES: u64 = 500;
 
-/// The objects of a program; the last two are also in a library.
+/// The objects of a program; the last two are in a library, too.
 const OBJECTS: [&str; 4] = ["main", "rules", "scale", "fold"];
 
 /// Architectures: one, three, six.
@@ -74,7 +78,17 @@ const LINKS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A runtime that prints its calls.
+/// Inputs that nvcc packs into objects, which register nothing that a program could have: PTX for
+/// all architectures, cubins for one, fat binaries of all.
+const PACKED: &[(&str, &[&str], &[&str])] = &[
+    ("ptx", &["90", "120"], &["main.o", "rules.ptx", "libshapes.a"]),
+    ("ptx", &["80"], &["main.o", "rules.ptx", "scale.ptx", "fold.o"]),
+    ("cubin", &["90"], &["main.o", "rules.cubin", "libshapes.a"]),
+    ("cubin", &["90"], &["main.o", "rules.cubin", "scale.cubin", "fold.o"]),
+    ("fatbin", &["75", "90", "120"], &["main.o", "rules.fatbin", "libshapes.a"]),
+];
+
+/// A runtime that prints how it is called.
 const RUNTIME: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -106,7 +120,7 @@ char __cudaInitModule(void **h) { return 1; }
 struct DeviceLinkLab {
     dir: PathBuf,
     culd: PathBuf,
-    /// The real toolkit, and one whose nvlink is culd. Their paths have the same length.
+    /// The real toolkit; one in which only nvlink is culd. Their paths have one length.
     reference: PathBuf,
     linked: PathBuf,
     report: Checks,
@@ -151,6 +165,12 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     if is_wanted("fatbinary") {
         lab.fatbinary(&toolkit)?;
     }
+    if wanted.iter().any(|word| word == "prune") {
+        lab.prune()?;
+    }
+    if wanted.iter().any(|word| word == "aarch64") {
+        lab.aarch64()?;
+    }
     Ok(lab.report.end())
 }
 
@@ -192,6 +212,18 @@ impl DeviceLinkLab {
             nvcc.args(&archs).args(["-dc", "-Xcompiler=-fPIC"]).arg(source);
             succeed(nvcc.args(["-o", &format!("{stem}.o")]))?;
         }
+        for stem in ["rules", "scale"] {
+            let source = sources.join(format!("{stem}.cu"));
+            let all = generate(ARCHS[2]);
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            for (kind, archs) in
+                [("cubin", &["-arch=sm_90"][..]), ("ptx", &["-arch=compute_80"]), ("fatbin", &all)]
+            {
+                let mut nvcc = self.nvcc(&self.reference);
+                nvcc.args(["-rdc=true", &format!("-{kind}")]).args(archs).arg(&source);
+                succeed(nvcc.args(["-o", &format!("{stem}.{kind}")]))?;
+            }
+        }
         let mut nvcc = self.nvcc(&self.reference);
         succeed(nvcc.args(["-lib", "scale.o", "fold.o", "-o", "libshapes.a"]))?;
         Ok(())
@@ -206,9 +238,15 @@ impl DeviceLinkLab {
         }
         let result = self.link(&["90"], &["-cubin", "main.o", "rules.o", "libshapes.a"]);
         self.check("links cubin 1", result);
+        for (number, (kind, archs, inputs)) in PACKED.iter().enumerate() {
+            for form in ["-fatbin", "-cubin", "-r"] {
+                let result = self.link(archs, &[&[form], *inputs].concat());
+                self.check(&format!("packed {number} {kind} {form}"), result);
+            }
+        }
     }
 
-    /// Makes one device link by nvcc with nvlink, by nvcc with culd as nvlink, and by culd.
+    /// One device link by nvcc with nvlink, by nvcc with culd as nvlink, and by culd.
     fn link(&self, archs: &[&str], words: &[&str]) -> Result<()> {
         let archs = generate(archs);
         let out = self.dir.join("out");
@@ -232,7 +270,7 @@ impl DeviceLinkLab {
         let (theirs, linked, ours) = (device(theirs)?, device(linked)?, device(ours)?);
         ensure!(ours == linked, "another fat binary or list of modules than of fatbinary");
         ensure!(ours.1 == theirs.1, "another list of modules than with nvlink");
-        // For compressed ones, the contents were compared above.
+        // Compressed ones are compared by what is in them above.
         match embedded::files(&theirs.0, &ours.0) {
             Some(what)
                 if embedded::linkers(&theirs.0).len() == embedded::linkers(&ours.0).len()
@@ -244,7 +282,7 @@ impl DeviceLinkLab {
         }
     }
 
-    /// Checks that programs with either object make the same calls of the runtime.
+    /// Programs that are linked with either object make the same calls of the runtime.
     fn calls(&mut self) {
         let prepared =
             fs::write(self.dir.join("calls.c"), RUNTIME).context("calls.c").and_then(|()| {
@@ -351,7 +389,7 @@ impl DeviceLinkLab {
             let (kind, end) = rng.pick(&[("elf", "cubin"), ("elf", "cubin"), ("ptx", "ptx")]);
             let mut file = format!("{sm}.{end}");
             if large && number == 0 && kind == "elf" {
-                // Sizes around the limit from which cubins are compressed.
+                // Around the size from which cubins are compressed.
                 let mut bytes = fs::read(self.dir.join(&file))?;
                 bytes.resize(10_000_000 + rng.below(3) - 1, 7);
                 file = "large.cubin".to_owned();
