@@ -19,6 +19,10 @@ use crate::nvcc::{NvccError, Specification};
 use crate::options::{Target, UsageError, split_name};
 use crate::os::{files, output};
 
+/// The release whose choice of images `-ipc` follows. nvlink 13.0 links code of sm_90a for sm_90;
+/// nvprune knows no such mixture, nor do later releases.
+const RULES: u16 = 131;
+
 const HELP: &str = "\
 usage: culd prune OPTION... FILE -o OUTPUT
 
@@ -165,7 +169,7 @@ impl Request {
             let has_compat = entry.has(flag::COMPAT);
             let offer = ImageOffer { form, sm: code.sm, variant: code.variant, has_compat };
             let target = target(wanted).filter(|_| self.possible && wanted.kind == ImageKind::Elf);
-            target.is_some_and(|target| offer.suits(target, Dialect::usual(), false))
+            target.is_some_and(|target| offer.suits(target, Dialect::for_toolkit(RULES), false))
         };
         self.codes.iter().any(|wanted| *wanted == code || suits(wanted))
     }

@@ -46,8 +46,8 @@ object for the host linker; with -fatbin a fat binary, with -cubin a cubin, with
 The options are those of nvcc. Options of nvlink follow -Xnvlink, culd's own too: -Xnvlink --verify. What asks for more
 than a device link is an error.
 
-  --cuda TOOLKIT        the toolkit whose libraries are linked; without it the one that this program lies in, that of
-                        CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
+  --cuda TOOLKIT        the toolkit whose libraries are linked and whose ptxas compiles PTX; without it the one that
+                        this program lies in, that of CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
   --nvcc PROGRAM        the same, the toolkit of this nvcc
   --host-machine NAME   the machine of the host, x86_64 or aarch64; without it that of the first host object
 ";
@@ -144,9 +144,11 @@ impl Command {
             }
         }
         let line = CommandLine::parse(&rest)?;
+        let ptxas = bin.as_ref().map(|bin| bin.join("ptxas")).filter(|path| path.is_file());
         let profile = profile(bin);
         let mut plan = plan(&line, &profile)?;
         plan.machine = machine;
+        plan.ptxas = ptxas;
         let redefined = line.redefined.iter();
         let warning =
             |&name: &&'static str| Line::new(Severity::Warning, FileError::Redefined(name));
@@ -321,14 +323,19 @@ fn options_of(
     machine: Machine,
 ) -> Result<CommandOptions, UsageError> {
     match parse(&plan.words(number, machine)).request? {
-        Request::Link(options) => {
+        Request::Link(mut options) => {
             let beside = |row: &&OptionRow| {
                 let own = row.origin == Origin::Culd && !ALLOWED.contains(&row.id);
                 (own || row.id == OptionId::Time) && options.values(row.id).is_some()
             };
             match TABLE.iter().find(beside) {
                 Some(row) => Err(UsageError::NotInDeviceLink(row.long)),
-                None => Ok(*options),
+                None => {
+                    if let (Some(path), None) = (&plan.ptxas, options.values(OptionId::PtxasPath)) {
+                        options.set(OptionId::PtxasPath, [path.as_os_str()]);
+                    }
+                    Ok(*options)
+                }
             }
         }
         Request::HostScript(_) => Err(UsageError::NotInDeviceLink("gen-host-linker-script")),

@@ -48,6 +48,8 @@ pub(crate) struct DeviceLinkPlan {
     pub(crate) visibility: Visibility,
     /// The machine of the host, if the line names it.
     pub(crate) machine: Option<Machine>,
+    /// The ptxas of the toolkit that the line names.
+    pub(crate) ptxas: Option<PathBuf>,
     inputs: Vec<OsString>,
     /// Words of nvlink in front of `-cpu-arch`, and behind it.
     before: Vec<OsString>,
@@ -113,6 +115,7 @@ impl DeviceLinkPlan {
             },
             visibility,
             machine: None,
+            ptxas: None,
             inputs: line.inputs.clone(),
             before: before(line, profile),
             behind: behind(line, profile, &wanted),
