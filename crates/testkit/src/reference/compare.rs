@@ -133,6 +133,24 @@ pub fn without_notes(bytes: &[u8]) -> Vec<u8> {
     copy
 }
 
+/// The cubin `bytes` with zeros for the note that the linker of `object`, one of its inputs, has
+/// left there.
+pub fn without_note_of(bytes: &[u8], object: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    let note = own_note(object).and_then(|own| object.get(own)).unwrap_or_default();
+    if note.is_empty() {
+        return copy;
+    }
+    for (_, range) in sections(bytes).into_iter().filter(|(name, _)| name == TOOL_NOTE) {
+        let section = copy.get_mut(range).unwrap_or_default();
+        let found = section.windows(note.len()).position(|window| window == note);
+        if let Some(place) = found.and_then(|at| section.get_mut(at..at + note.len())) {
+            place.fill(0);
+        }
+    }
+    copy
+}
+
 /// The first difference of section contents and a list of all sections that differ.
 fn in_sections(expected: &[u8], actual: &[u8]) -> Option<String> {
     let (theirs, ours) = (sections(expected), sections(actual));

@@ -39,10 +39,13 @@ pub(super) enum ListedDifference {
     Words,
     /// nvlink loses `.ptx` files: before sm_90.
     PtxFiles,
+    /// nvlink's object has lost what the next link needs (docs/DIFFERENCES.md, early-relocations).
+    Early,
 }
 
 use ListedDifference::{
-    Demanded, Folder, Library, Lost, Names, Order, PtxFiles, Shared, Variables, Within, Words,
+    Demanded, Early, Folder, Library, Lost, Names, Order, PtxFiles, Shared, Variables, Within,
+    Words,
 };
 
 impl ListedDifference {
@@ -60,6 +63,7 @@ impl ListedDifference {
             Folder => "folder",
             Words => "words",
             PtxFiles => "ptx-files",
+            Early => "early",
         }
     }
 
@@ -94,11 +98,12 @@ impl DifferingLink<'_> {
         let layout: Vec<ListedDifference> =
             may.into_iter().filter(|one| one.is_about_layout()).collect();
         let same_words = self.says_the_same(self.theirs);
-        if layout.is_empty()
-            || !same_words
-            || !self.is_same_program(self.theirs, self.words, &layout)?
-        {
+        if layout.is_empty() || !same_words {
             return Ok(None);
+        }
+        if !self.is_same_program(self.theirs, self.words, &layout)? {
+            let ordered = layout.contains(&Order) && self.has_ptx_in_another_order()?;
+            return Ok(ordered.then(|| Order.name().to_owned()));
         }
         let names: Vec<&str> = layout.iter().map(|one| one.name()).collect();
         Ok(Some(names.join("+")))
@@ -121,23 +126,31 @@ impl DifferingLink<'_> {
     }
 
     fn is(&self, listed: ListedDifference, all: &[ListedDifference]) -> Result<bool> {
+        if listed == Early {
+            return self.is_early();
+        }
         let linked = self.ours.run.status == Status::Exit(0);
         let both = linked && self.theirs.run.status == Status::Exit(0);
         let nvlink_says = |text: &str| self.theirs.run.stderr_text().contains(text);
         Ok(linked
             && match listed {
                 Within => both && self.says_the_same(self.theirs) && self.has_more_by_name(),
-                Library => both && self.says_the_same(self.theirs) && self.lacks_only_library()?,
+                // The same LTO-IR, of which nvlink makes a whole program if there is no library.
+                Library => {
+                    let mut words = self.renamed(&[("l.o", ".ltoir")]);
+                    words.retain(|word| word != "-lcudadevrt");
+                    self.is_link_of(&words, all)?
+                }
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {
                     let more = [self.words, &["-lcudadevrt".to_owned()]].concat();
                     nvlink_says("expected libcudadevrt object") && self.is_link_of(&more, all)?
                 }
                 Folder => {
-                    let words = self.words.iter().filter(|word| !word.starts_with("-nvvmpath="));
-                    let words: Vec<String> = words.cloned().collect();
+                    let words: Result<Vec<String>> =
+                        self.words.iter().map(|word| self.with_nvvm(word)).collect();
                     nvlink_says("elfLink linker library load error")
-                        && self.is_link_of(&words, all)?
+                        && self.is_link_of(&words?, all)?
                 }
                 // The same LTO-IR in a host object.
                 Lost => {
@@ -145,8 +158,20 @@ impl DifferingLink<'_> {
                 }
                 // The same PTX in a fat binary.
                 PtxFiles => self.is_link_of(&self.renamed(&[(".ptx", "p.fatbin")]), all)?,
-                Order | Variables | Shared | Names => false,
+                Early | Order | Variables | Shared | Names => false,
             })
+    }
+
+    /// `word`, but a folder of `-nvvmpath` is one that has the library. Its name is as long as that
+    /// of the word, because the tool note has it.
+    fn with_nvvm(&self, word: &str) -> Result<String> {
+        let Some(named) = word.strip_prefix("-nvvmpath=") else { return Ok(word.to_owned()) };
+        let name = "n".repeat(named.len());
+        let link = self.bench.folder.join(&name);
+        if !link.exists() {
+            std::os::unix::fs::symlink(self.bench.nvvm()?, link)?;
+        }
+        Ok(format!("-nvvmpath={name}"))
     }
 
     /// The words, with other endings of files.
@@ -227,20 +252,57 @@ impl DifferingLink<'_> {
         expected.is_subset(&actual) && more.clone().count() > 0 && more.clone().all(by_name)
     }
 
-    /// True if nvlink also has the functions of libcudadevrt, and all other code has the same
-    /// length and registers.
-    fn lacks_only_library(&self) -> Result<bool> {
-        let words: Vec<String> =
-            self.fixed.iter().cloned().chain(["-lcudadevrt".to_owned()]).collect();
-        let library = objects_in(&words, &self.bench.folder);
-        let of = |cubin: &Vec<u8>| functions(cubin).unwrap_or_default().into_keys().collect();
-        let library: BTreeSet<String> =
-            library.iter().flat_map(|cubin| -> Vec<String> { of(cubin) }).collect();
-        let of = |done: &LtoLink| done.output.as_deref().and_then(functions).unwrap_or_default();
-        let (mut expected, actual) = (of(self.theirs), of(self.ours));
-        let before = expected.len();
-        expected.retain(|name, _| actual.contains_key(name) || !library.contains(name));
-        Ok(expected.len() < before && expected == actual)
+    /// Whether nvlink's program is another than of an object that lost nothing, of which culd's is
+    /// right; or culd refuses nvlink's object.
+    fn is_early(&self) -> Result<bool> {
+        let bench = self.bench;
+        let (Some([object, sound]), Some(theirs)) = (&bench.sound, &self.theirs.output) else {
+            return Ok(false);
+        };
+        let refusal = "cannot be linked here: nvlink -r resolved ";
+        let ours = match self.ours.run.status {
+            Status::Exit(0) if self.says_the_same(self.theirs) => self.ours.output.as_ref(),
+            Status::Exit(255) if self.ours.run.stderr_text().contains(refusal) => None,
+            _ => return Ok(false),
+        };
+        let mut objects = Vec::new();
+        if self.words.iter().any(|word| sources::is_lto(word)) {
+            let ptx = self.ptx(bench.tools.oracle.command("nvlink"), self.words)?;
+            objects.push(self.object(&ptx)?);
+        }
+        fs::write(bench.folder.join(steps::OBJECT), object)?;
+        objects.extend(self.others(self.words)?);
+        let objects = Objects::parse(&objects)?;
+        let right = ProgramText::read(sound, &objects).context("of culd's object")?;
+        let is_right = |program: &Vec<u8>| {
+            ProgramText::read(program, &objects)
+                .is_ok_and(|program| right.difference(&program).is_none())
+        };
+        Ok(!is_right(theirs) && ours.is_none_or(is_right))
+    }
+
+    /// Whether the PTX of both has the same items in another order, and both linkers make the same
+    /// of nvlink's: what else differs is ptxas's doing, which by 13.2 gives a kernel more registers
+    /// if it stands in front of functions.
+    fn has_ptx_in_another_order(&self) -> Result<bool> {
+        let nvlink = || self.bench.tools.oracle.command("nvlink");
+        let theirs = self.ptx(nvlink(), self.words)?;
+        let ours = self.ptx(self.bench.candidate(), self.words)?;
+        if theirs == ours || items(&theirs) != items(&ours) {
+            return Ok(false);
+        }
+        self.object(&theirs)?;
+        let of_lto = |word: &String| word == "-dlto" || word.starts_with("-nvvmpath=");
+        let mut words: Vec<String> =
+            self.fixed.iter().filter(|word| !of_lto(word)).cloned().collect();
+        words.extend(self.words.iter().map(|word| match sources::is_lto(word) {
+            true => "listed.cubin".to_owned(),
+            false => word.clone(),
+        }));
+        let theirs = self.bench.link(nvlink(), &words)?;
+        let ours = self.bench.link(self.bench.candidate(), &words)?;
+        let linked = [&theirs, &ours].iter().all(|done| done.run.status == Status::Exit(0));
+        Ok(linked && self.bench.difference(&words, &theirs, &ours).is_none())
     }
 
     /// True if `theirs`, which nvlink made with `words`, is culd's program except for differences

@@ -66,6 +66,8 @@ struct LtoBench {
     counts: BTreeMap<String, LtoCounts>,
     /// The outputs of nvlink and culd in earlier steps, if the link is a later step.
     steps: Vec<Vec<u8>>,
+    /// culd's object of the earlier step, and nvlink's program of it, where there is one.
+    sound: Option<[Vec<u8>; 2]>,
     /// Sums over the kernels of equal and listed links: nvlink's, culd's.
     sums: [CodeSize; 2],
     /// Kernels of culd with more registers or bytes than nvlink's.
@@ -113,6 +115,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                 code,
                 counts: BTreeMap::new(),
                 steps: Vec::new(),
+                sound: None,
                 sums: [CodeSize::default(); 2],
                 worse: Vec::new(),
             };
@@ -280,6 +283,8 @@ impl LtoBench {
                 (expected != actual).then(|| "another text".to_owned())
             }
             (Some(expected), Some(actual)) => {
+                let outputs = [expected, actual];
+                let [expected, actual] = &self.without_notes_of_steps(outputs);
                 let what = compare::outputs_in(words, &self.folder, expected, actual).err()?;
                 // docs/DIFFERENCES.md: then the record of ptxas names its files, and for targets
                 // such as sm_100f nvlink's names sm_100.
@@ -292,6 +297,15 @@ impl LtoBench {
             }
             _ => Some("only one of them has made an output".to_owned()),
         }
+    }
+
+    /// Outputs without the notes that the linkers left in the objects of earlier steps.
+    fn without_notes_of_steps(&self, outputs: [&Vec<u8>; 2]) -> [Vec<u8>; 2] {
+        let mut steps = self.steps.iter();
+        outputs.map(|output| match steps.next() {
+            Some(object) => compare::without_note_of(output, object),
+            None => output.clone(),
+        })
     }
 
     /// Adds the kernels of both images if both have the same.
