@@ -47,7 +47,7 @@ pub(crate) use gathered::{
 };
 pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]
-pub(crate) use ptx::{CompileError, PtxCompilation, PtxCompiler, WaitingCompiler};
+pub(crate) use ptx::{CompileError, PtxCompilation, PtxCompiler, PtxJob};
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;

@@ -4,12 +4,10 @@
 //! each text has a private folder that is removed afterwards, or none if no folder can be made;
 //! results are in order, also if compilers ran in parallel.
 
-mod early;
-
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output};
+use std::process::{Command, ExitStatus};
 use std::{fs, io};
 
 use culd_fatbin::{Format, sniff};
@@ -23,8 +21,6 @@ use crate::os::place::{self, NoPlace};
 use crate::os::scratch::Scratch;
 use crate::toolkit::programs;
 use crate::tools;
-
-pub(crate) use early::WaitingCompiler;
 
 /// nvlink's name of the text in messages.
 const INPUT_NAME: &str = "application ptx input";
@@ -179,26 +175,9 @@ impl PtxCompiler {
         session: &Session,
     ) -> Result<Vec<u8>, CompileError> {
         let mut command = Command::new(path);
-        command.args(given).args(self.words());
+        command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
         let streams = place.enter(&mut command).map_err(CompileError::Temporary)?;
         let output = child::output(&mut command, streams, session.cancel());
-        self.result(output, &mut place, path, lines)
-    }
-
-    /// Its arguments for any text.
-    fn words(&self) -> impl Iterator<Item = &OsStr> {
-        let object = (!self.whole_program).then_some(OsStr::new("-c"));
-        self.arguments.iter().map(OsString::as_os_str).chain(object)
-    }
-
-    /// What the compiler at `path` has made in `place`.
-    fn result(
-        &self,
-        output: Result<Output, child::ChildError>,
-        place: &mut TextPlace,
-        path: &Path,
-        lines: &mut Vec<String>,
-    ) -> Result<Vec<u8>, CompileError> {
         let output = output.map_err(|error| match error {
             child::ChildError::CannotRun(error) => {
                 CompileError::CannotRun { path: path.to_owned(), error }
@@ -210,7 +189,7 @@ impl PtxCompiler {
             lines.extend(as_nvlink_says(&culd_text::bytes(text)));
         }
         if !output.status.success() {
-            return Err(CompileError::Refused(reason(path, place, lines, output.status)));
+            return Err(CompileError::Refused(reason(path, &place, lines, output.status)));
         }
         let wanted = match self.whole_program {
             true => Format::ExecutableCubin,
@@ -220,8 +199,8 @@ impl PtxCompiler {
             |place| CompileError::NoCubin { path: path.to_owned(), release: release(path, place) };
         match place.made() {
             Ok(cubin) if sniff(&cubin) == wanted => Ok(cubin),
-            Ok(_) => Err(no_cubin(place)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(place)),
+            Ok(_) => Err(no_cubin(&place)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(&place)),
             Err(error) => Err(CompileError::Temporary(error)),
         }
     }
@@ -341,7 +320,7 @@ mod tests {
     use super::*;
     use culd_link::Cancel;
 
-    pub(super) fn fake(folder: &Path, script: &str) -> PtxCompiler {
+    fn fake(folder: &Path, script: &str) -> PtxCompiler {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ptxas");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -355,7 +334,7 @@ mod tests {
     }
 
     /// Prints the begin of something that is taken for a relocatable cubin.
-    pub(super) const HEADER: &str =
+    const HEADER: &str =
         r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
 
     #[test]

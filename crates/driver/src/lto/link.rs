@@ -19,7 +19,7 @@ use super::outline::{Outline, is_of_driver};
 use super::{CUBIN, CompilerLog, LtoFailure, LtoOutput, LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
-    MAX_UNPACKED, PtxCompilation, PtxCompiler, Store, WaitingCompiler,
+    MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, Store,
 };
 use crate::messages::{InputError, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
@@ -42,8 +42,6 @@ pub(crate) struct LinkTime<'a, 'l> {
     found: &'l mut Inputs<'a>,
     lines: &'l mut Vec<Line>,
     session: &'l Session,
-    /// A ptxas that waits for the PTX of the LTO-IR.
-    waiting: Option<WaitingCompiler>,
 }
 
 /// The names of all LTO-IR.
@@ -67,7 +65,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     ) -> Self {
         let used = used(options, found.references.as_ref());
         let words = Vec::new();
-        LinkTime { options, target, words, used, store, found, lines, session, waiting: None }
+        LinkTime { options, target, words, used, store, found, lines, session }
     }
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
@@ -79,7 +77,6 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let system = self.found.inputs.iter().any(|input| input.system);
         let partial = others || self.options.flag(OptionId::Relocatable);
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
-        self.start_assembler(!partial && (!names.unknown.is_empty() || open(&names).is_none()));
         // Definitions of a piece without known names are not counted yet.
         if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
             self.complete(&mut names);
@@ -258,23 +255,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
     }
 
-    fn assembler(&self, whole: bool) -> PtxCompiler {
-        let mut compiler = PtxCompiler::new(self.options, self.target.name);
-        compiler.whole_program = whole;
-        compiler
-    }
-
-    /// Starts ptxas before there is PTX. `whole` is a guess that may prove wrong.
-    fn start_assembler(&mut self, whole: bool) {
-        if !self.options.flag(OptionId::EmitPtx) {
-            self.waiting = self.assembler(whole).start();
-        }
-    }
-
     /// A cubin of `ptx`.
     fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
-        let waiting = self.waiting.take();
-        let compiled = self.assembler(whole).compile_with(waiting, ptx, self.session);
+        let mut compiler = PtxCompiler::new(self.options, self.target.name);
+        compiler.whole_program = whole;
+        let job = PtxJob { text: ptx, options: String::new() };
+        let compiled = compiler.compile(&[job], self.session).pop();
         let Some(PtxCompilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
         self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));

@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
@@ -18,7 +18,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 const MOST: u64 = 4096;
 
 /// The interval at which a link that can be cancelled looks whether the program has ended.
-pub(crate) const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The reason why there is no output.
 #[derive(Debug)]
@@ -73,17 +73,6 @@ const HEAP: (&str, &str) = (
      glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=16777216",
 );
 
-fn prepare(command: &mut Command, streams: Streams) {
-    command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
-    // The user's own words about it stay.
-    if env::var_os(HEAP.0).is_none() {
-        command.env(HEAP.0, HEAP.1);
-    }
-    if let Some(stdout) = streams.stdout {
-        command.stdout(stdout);
-    }
-}
-
 /// Runs `command`, a compiler. If the link can be cancelled, the output goes to memory: a pipe
 /// would have to be read all the time.
 pub(crate) fn output(
@@ -91,73 +80,40 @@ pub(crate) fn output(
     streams: Streams,
     cancel: Option<&Cancel>,
 ) -> Result<Output, ChildError> {
+    command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
+    // The user's own words about it stay.
+    if env::var_os(HEAP.0).is_none() {
+        command.env(HEAP.0, HEAP.1);
+    }
     let keeps_stdout = streams.stdout.is_none();
-    prepare(command, streams);
-    match cancel {
-        None => command.output().map_err(ChildError::CannotRun),
-        Some(_) => spawn(command, keeps_stdout)?.finish(cancel),
+    if let Some(stdout) = streams.stdout {
+        command.stdout(stdout);
     }
-}
-
-/// Starts `command`, a compiler that goes on when its input is complete.
-pub(crate) fn start(command: &mut Command) -> Result<RunningChild, ChildError> {
-    prepare(command, Streams::default());
-    spawn(command, true)
-}
-
-/// A compiler that has been started. Its output is kept in memory. It is killed if this value is
-/// dropped before its end.
-pub(crate) struct RunningChild {
-    child: Child,
-    said: [File; 2],
-}
-
-impl RunningChild {
-    /// True if it will not go on.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Waits for its end.
-    pub(crate) fn finish(mut self, cancel: Option<&Cancel>) -> Result<Output, ChildError> {
-        let status = match cancel {
-            None => self.child.wait().map_err(ChildError::CannotRun)?,
-            Some(cancel) => loop {
-                if cancel.is_cancelled() {
-                    return Err(ChildError::Cancelled);
-                }
-                match self.child.try_wait() {
-                    Ok(Some(status)) => break status,
-                    Ok(None) => thread::sleep(LOOK),
-                    Err(error) => return Err(ChildError::CannotRun(error)),
-                }
-            },
-        };
-        let [stdout, stderr] = self.said.each_mut().map(contents);
-        let temporary = ChildError::Temporary;
-        let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
-        Ok(Output { status, stdout, stderr })
-    }
-}
-
-impl Drop for RunningChild {
-    fn drop(&mut self) {
-        // One that has ended, and was waited for, is left alone.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn spawn(command: &mut Command, keeps_stdout: bool) -> Result<RunningChild, ChildError> {
+    let Some(cancel) = cancel else { return command.output().map_err(ChildError::CannotRun) };
     let temporary = ChildError::Temporary;
-    let said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
+    let mut said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
     let [stdout, stderr] = said.each_ref().map(File::try_clone);
     if keeps_stdout {
         command.stdout(stdout.map_err(temporary)?);
     }
     command.stderr(stderr.map_err(temporary)?);
-    let child = command.spawn().map_err(ChildError::CannotRun)?;
-    Ok(RunningChild { child, said })
+    let mut child = command.spawn().map_err(ChildError::CannotRun)?;
+    let status = loop {
+        if cancel.is_cancelled() {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(ChildError::Cancelled);
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => thread::sleep(LOOK),
+            Err(error) => return Err(ChildError::CannotRun(error)),
+        }
+    };
+    let [stdout, stderr] = said.each_mut().map(contents);
+    let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
+    Ok(Output { status, stdout, stderr })
 }
 
 /// A file in memory, without a folder; its name is visible in /proc.
