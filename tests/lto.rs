@@ -383,6 +383,10 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
             "culd fatal   : elfLink fatbinary error\n  \
              >>> 'PTXAS' said nothing (exit status: 3); it is no ptxas\n",
         ),
+        (
+            "echo 'ls: no such option' >&2; exit 2".to_owned(),
+            "ls: no such option\nculd fatal   : elfLink fatbinary error\n  >>> 'PTXAS' is no ptxas\n",
+        ),
         // One that makes objects only.
         (
             format!("cp {} elf.o", world.path("smooth.cubin").display()),

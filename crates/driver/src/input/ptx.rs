@@ -255,17 +255,23 @@ impl TextPlace {
 
 /// Why the program at `path` failed, where its lines leave that open.
 fn reason(path: &Path, place: &TextPlace, lines: &[String], status: ExitStatus) -> Option<String> {
-    let newer = lines.iter().any(|line| line.contains("Unsupported .version"));
-    if !newer && !lines.is_empty() {
+    let said = |text: &str| lines.iter().any(|line| line.contains(text));
+    let (newer, target) = (said("Unsupported .version"), said("for option 'gpu-name'"));
+    // ptxas names itself in front of what it says.
+    if !newer && !target && lines.iter().any(|line| line.starts_with("ptxas")) {
         return None;
     }
     let (shown, release) = (culd_text::name(path), release(path, place));
-    Some(match release {
-        Some(PtxasRelease(major, minor)) if newer => {
-            format!("'{shown}' is of release {major}.{minor}; the text was made for a later one")
+    let of = |PtxasRelease(major, minor)| format!("'{shown}' is of release {major}.{minor}");
+    match release {
+        Some(release) if newer => Some(of(release) + "; the text was made for a later one"),
+        Some(release) if target => Some(of(release) + ", which does not know the target"),
+        _ if lines.is_empty() => {
+            Some(format!("'{shown}' said nothing ({status}){}", what_it_is(release)))
         }
-        _ => format!("'{shown}' said nothing ({status}){}", what_it_is(release)),
-    })
+        None => Some(format!("'{shown}' is no ptxas")),
+        Some(_) => None,
+    }
 }
 
 /// A release of CUDA.
@@ -390,6 +396,8 @@ mod tests {
         let version = "[ \"$1\" = --version ] && { echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; \
                        echo 'Cuda compilation tools, release 13.1, V13.1.9'; exit 0; }";
         let newer = "echo 'ptxas ptx, line 1; fatal   : Unsupported .version 9.5' >&2; exit 1";
+        let unknown =
+            "echo \"ptxas fatal   : Value 'sm_999' is not defined for option 'gpu-name'\"\nexit 1";
         let cases = [
             ("exit 0".to_owned(), "made no cubin; it is no ptxas"),
             ("echo text > elf.o".to_owned(), "made no cubin; it is no ptxas"),
@@ -400,6 +408,8 @@ mod tests {
                 format!("{version}\n{newer}"),
                 "is of release 13.1; the text was made for a later one",
             ),
+            (format!("{version}\n{unknown}"), "is of release 13.1, which does not know the target"),
+            ("echo usage: ls; exit 2".to_owned(), "is no ptxas"),
         ];
         for (script, expected) in cases {
             let folder = tempfile::tempdir().unwrap();
