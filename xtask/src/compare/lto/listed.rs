@@ -334,7 +334,8 @@ impl DifferingLink<'_> {
             if !image.starts_with(b"\x7fELF") {
                 return Ok(items(image) == items(self.ours.output.as_deref().unwrap_or_default()));
             }
-            let image = self.linked(image)?;
+            // Functions of an object may be defined nowhere.
+            let Some(image) = self.linked(image)? else { return Ok(false) };
             let program = ProgramText::read(&image, &Objects::parse(&objects)?);
             let Ok(program) = program else { return Ok(false) };
             let program =
@@ -390,10 +391,11 @@ impl DifferingLink<'_> {
         Ok(objects)
     }
 
-    /// `image`, or if it is an object, nvlink's program of it.
-    fn linked(&self, image: &[u8]) -> Result<Vec<u8>> {
+    /// `image`, or the program that nvlink makes of it where it is an object; none where
+    /// it makes none.
+    fn linked(&self, image: &[u8]) -> Result<Option<Vec<u8>>> {
         if sniff(image) == Format::ExecutableCubin {
-            return Ok(image.to_vec());
+            return Ok(Some(image.to_vec()));
         }
         fs::write(self.bench.folder.join("listed-object.cubin"), image)?;
         let mut words =
@@ -401,20 +403,21 @@ impl DifferingLink<'_> {
         words.extend(self.fixed.iter().filter(|word| word.starts_with("-L")).cloned());
         words.push("-lcudadevrt".to_owned());
         let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &words)?;
-        done.output.context("a program of an object")
+        Ok(done.output)
     }
 }
 
 /// Marks in PTX that are followed by a count.
 const COUNTED: [&str; 3] = ["$L__BB", "callseq ", "prototype_"];
 
-/// The items of a PTX text, sorted, without the numbers of their order.
+/// The items of a PTX text, sorted, without the numbers that they have for their order, and without
+/// declarations of functions that are used in front of their definitions.
 fn items(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut items: Vec<String> = Vec::new();
     let mut item = String::new();
     let mut depth = 0usize;
-    for line in text.lines().map(str::trim_end).filter(|line| !line.starts_with("\t// .globl")) {
+    for line in text.lines().map(str::trim_end).filter(|line| !is_remark(line)) {
         item.push_str(
             &COUNTED.iter().fold(line.to_owned(), |line, mark| without_number(&line, mark)),
         );
@@ -425,9 +428,17 @@ fn items(text: &[u8]) -> Vec<String> {
         }
     }
     items.push(item);
-    items.retain(|item| !item.trim().is_empty());
+    let is_function = |item: &str| item.contains(".func ") || item.contains(".entry ");
+    let is_forward =
+        |item: &str| is_function(item) && !item.contains('{') && !item.starts_with(".extern ");
+    items.retain(|item| !item.trim().is_empty() && !is_forward(item));
     items.sort();
     items
+}
+
+/// True for a line in front of a function or of what it needs.
+fn is_remark(line: &str) -> bool {
+    ["\t// .globl", "\t// .weak"].iter().any(|begin| line.starts_with(begin))
 }
 
 /// `line` without the digits behind each `mark`.
@@ -449,7 +460,7 @@ mod tests {
     fn ptx_in_another_order_has_the_same_items() {
         let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n\n.global .u32 v;\n\
                    .func b ()\n{\n bra $L__BB1_2;\n}\n";
-        let two = "\t// .globl b\n.func b ()\n{\n bra $L__BB0_2;\n}\n.global .u32 v;\n\n\
+        let two = "\t// .weak b\n.func a\n(\n)\n;\n.func b ()\n{\n bra $L__BB0_2;\n}\n.global .u32 v;\n\n\
                    .func a ()\n{\n$L__BB1_1:\n ret;\n}\n";
         assert_eq!(items(one.as_bytes()), items(two.as_bytes()));
         let other = two.replace("_2", "_3");
