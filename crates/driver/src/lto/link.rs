@@ -15,6 +15,7 @@ use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
 use culd_fatbin::container::{FatbinEntry, ImageKind};
 use culd_link::{Session, Severity};
 
+use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
 use super::{CUBIN, CompilerLog, LtoFailure, LtoOutput, LtoTask, words};
 use crate::input::{
@@ -179,6 +180,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let begin = Instant::now();
         let made = self.task().ptx(&[], module.as_deref());
         let ptx = self.made(made, begin)?;
+        let ptx = self.in_order(ptx);
         if let Some(failure) = names.failure {
             // Definitions that only other code uses would be missing.
             return Err(self.failed(failure));
@@ -193,6 +195,16 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let ready = LinkCubin { name: CUBIN.to_owned(), bytes, system: false, kind };
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
+    }
+
+    /// `ptx` of a part of the program in nvlink's order. Of several pieces it has that order.
+    fn in_order(&self, ptx: Vec<u8>) -> Vec<u8> {
+        let [LtoPiece { sibling: Some(sibling), .. }] = self.found.lto.as_slice() else {
+            return ptx;
+        };
+        let text = (sibling.kind() == ImageKind::Ptx).then(|| sibling.data(MAX_UNPACKED).ok());
+        let text = text.flatten().and_then(|text| in_order_of(&ptx, up_to_nul(&text)));
+        text.map_or(ptx, String::into_bytes)
     }
 
     fn task(&self) -> LtoTask<'_, 'a> {
@@ -296,12 +308,14 @@ pub(super) fn needed<'c>(others: impl Iterator<Item = &'c [u8]>) -> Vec<String> 
 fn outline(sibling: &FatbinEntry<'_>) -> Option<Outline> {
     let bytes = sibling.data(MAX_UNPACKED).ok()?;
     match sibling.kind() {
-        ImageKind::Ptx => {
-            Some(Outline::of_ptx(bytes.split(|&byte| byte == 0).next().unwrap_or_default()))
-        }
+        ImageKind::Ptx => Some(Outline::of_ptx(up_to_nul(&bytes))),
         ImageKind::Elf => Outline::of_cubin(&bytes),
         _ => None,
     }
+}
+
+fn up_to_nul(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// A function that `ptx` needs and does not define.

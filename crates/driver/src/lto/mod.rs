@@ -4,9 +4,11 @@
 //! NVIDIA's is loaded into this process; there is one private folder, which is removed afterwards.
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
-//! defines and needs, [`roots`] writes down those that must stay.
+//! defines and needs, [`roots`] writes down those that must stay, [`order`] puts functions into
+//! nvlink's order.
 
 mod link;
+mod order;
 mod outline;
 mod roots;
 

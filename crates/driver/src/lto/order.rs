@@ -1,0 +1,287 @@
+//! PTX in the order of nvlink's.
+//!
+//! In: PTX that libnvJitLink made of one piece of LTO-IR and of a module of names, and the PTX that
+//! nvcc made of the same source. Out: the former with functions in the order of the latter, as in
+//! nvlink's text (docs/rules/lto.md, 8), and what depends on it: declarations of functions that are
+//! used in front of their definitions, and numbers. Guaranteed: no text where one has something
+//! else than functions and variables, or other functions.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// What a text is made of at its outermost level.
+#[derive(Debug, PartialEq, Eq)]
+enum PtxItemKind {
+    Definition,
+    Declaration,
+    Variable,
+}
+
+#[derive(Debug)]
+struct PtxItem {
+    kind: PtxItemKind,
+    name: String,
+    text: String,
+}
+
+/// A text in its items.
+struct PtxItems<'t> {
+    /// Up to the first of them.
+    header: &'t str,
+    items: Vec<PtxItem>,
+    /// The comments in front of functions, by their names.
+    remarks: HashMap<&'t str, &'t str>,
+}
+
+/// `text` in the order of `sibling`; none if it has that order, or where one is not understood.
+pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (ours, theirs) = (items(text)?, items(std::str::from_utf8(sibling).ok()?)?);
+    let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
+    let place_of = |kind: PtxItemKind| -> HashMap<&str, usize> {
+        let named = theirs.items.iter().filter(|item| item.kind == kind).enumerate();
+        named.map(|(place, item)| (item.name.as_str(), place)).collect()
+    };
+    let mut functions: Vec<&PtxItem> = of(PtxItemKind::Definition).collect();
+    let places = place_of(PtxItemKind::Definition);
+    if !functions.iter().all(|item| places.contains_key(item.name.as_str()))
+        || functions.is_sorted_by_key(|item| places.get(item.name.as_str()))
+    {
+        return None;
+    }
+    functions.sort_by_key(|item| places.get(item.name.as_str()));
+    let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
+    let places = place_of(PtxItemKind::Variable);
+    if variables.iter().all(|item| places.contains_key(item.name.as_str())) {
+        variables.sort_by_key(|item| places.get(item.name.as_str()));
+    }
+    let declared: Vec<&PtxItem> = of(PtxItemKind::Declaration).collect();
+    let declarations =
+        declarations(&functions, &variables, &declared, &place_of(PtxItemKind::Declaration))?;
+    let end = text.trim_end().len();
+    let tail = text.get(end..).and_then(|tail| tail.strip_prefix('\n')).unwrap_or_default();
+    let mut made = ours.header.to_owned();
+    let mut calls = HashMap::new();
+    for (number, function) in functions.iter().enumerate() {
+        made.push_str(ours.remarks.get(function.name.as_str()).unwrap_or(&""));
+        if number == 0 {
+            declarations.iter().for_each(|text| made.push_str(text));
+            variables.iter().for_each(|item| made.push_str(&item.text));
+            made.push_str(if declarations.len() + variables.len() > 0 { "\n" } else { "" });
+        }
+        made.push_str(&numbered(&function.text, number, &mut calls));
+    }
+    Some(made + tail)
+}
+
+/// The declarations in front of all `functions`: of those that are not defined, and of those that
+/// something in front of them uses. `places` are the sibling's.
+fn declarations(
+    functions: &[&PtxItem],
+    variables: &[&PtxItem],
+    declared: &[&PtxItem],
+    places: &HashMap<&str, usize>,
+) -> Option<Vec<String>> {
+    let numbers = functions.iter().enumerate().map(|(number, item)| (item.name.as_str(), number));
+    let numbers: HashMap<&str, usize> = numbers.collect();
+    let mut early = BTreeSet::new();
+    let mut uses = |text: &str, user: Option<usize>| {
+        let names = text.split(|char: char| !is_of_name(char));
+        early.extend(
+            names.filter_map(|name| numbers.get(name).copied()).filter(|used| Some(*used) > user),
+        );
+    };
+    variables.iter().for_each(|item| uses(&item.text, None));
+    functions.iter().enumerate().for_each(|(number, item)| uses(&item.text, Some(number)));
+    let known: HashMap<&str, &PtxItem> =
+        declared.iter().map(|item| (item.name.as_str(), *item)).collect();
+    let open = declared.iter().filter(|item| !numbers.contains_key(item.name.as_str()));
+    let mut sequence: Vec<&str> = open.map(|item| item.name.as_str()).collect();
+    if !sequence.iter().all(|name| places.contains_key(name)) {
+        return None;
+    }
+    let early = early.into_iter().filter_map(|number| functions.get(number));
+    sequence.extend(early.map(|item| item.name.as_str()));
+    // One that the sibling does not declare stands in front of the next one by its definition.
+    let place = |name: &str| {
+        let number = numbers.get(name).copied().unwrap_or(0);
+        let after = functions.iter().skip(number).find_map(|item| places.get(item.name.as_str()));
+        (places.get(name).or(after).copied().unwrap_or(usize::MAX), places.contains_key(name))
+    };
+    sequence.sort_by_key(|name| place(name));
+    let of = |name: &str| match known.get(name) {
+        Some(item) => Some(item.text.clone()),
+        None => head(functions.get(*numbers.get(name)?)?),
+    };
+    sequence.into_iter().map(of).collect()
+}
+
+/// The declaration of a function that is defined; none for one with directives.
+fn head(function: &PtxItem) -> Option<String> {
+    let (head, _) = function.text.split_once("\n{")?;
+    let (begin, parameters) = head.rsplit_once(&format!("{}(", function.name))?;
+    let parameters = parameters.trim_end().strip_suffix(')')?;
+    (!parameters.contains(')')).then(|| format!("{begin}{}\n({})\n;\n", function.name, parameters))
+}
+
+/// The text of the function with this number, and calls numbered by their order.
+fn numbered(text: &str, number: usize, calls: &mut HashMap<String, usize>) -> String {
+    let mut text = text.to_owned();
+    for mark in ["$L__BB", "__local_depot"] {
+        text = renumbered(&text, mark, |_| number);
+    }
+    for mark in ["callseq ", "prototype_"] {
+        text = renumbered(&text, mark, |call| {
+            let next = calls.len();
+            *calls.entry(call.to_owned()).or_insert(next)
+        });
+    }
+    text
+}
+
+/// `text` with other numbers behind each `mark`.
+fn renumbered(text: &str, mark: &str, mut number: impl FnMut(&str) -> usize) -> String {
+    let mut made = String::with_capacity(text.len());
+    for (place, part) in text.split(mark).enumerate() {
+        if place == 0 {
+            made.push_str(part);
+            continue;
+        }
+        let of_name = made.ends_with(is_of_name);
+        made.push_str(mark);
+        let rest = part.trim_start_matches(|char: char| char.is_ascii_digit());
+        let digits = part.strip_suffix(rest).unwrap_or_default();
+        match of_name || digits.is_empty() {
+            true => made.push_str(part),
+            false => {
+                made.push_str(&number(digits).to_string());
+                made.push_str(rest);
+            }
+        }
+    }
+    made
+}
+
+fn is_of_name(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '$' | '%' | '.')
+}
+
+/// The items of `text`; none where something else is in it.
+fn items(text: &str) -> Option<PtxItems<'_>> {
+    const LAST: &str = ".address_size 64\n";
+    let start = text.find(LAST)? + LAST.len();
+    let rest = text.get(start..)?;
+    let blank = rest.len() - rest.trim_start_matches('\n').len();
+    let (header, rest) = text.split_at_checked(start + blank)?;
+    let mut found = PtxItems { header, items: Vec::new(), remarks: HashMap::new() };
+    let (mut item, mut depth) = (String::new(), 0usize);
+    for line in rest.split_inclusive('\n') {
+        let remark = ["\t// .globl\t", "\t// .weak\t"];
+        if let Some(name) = remark.iter().find_map(|begin| line.strip_prefix(begin)) {
+            found.remarks.insert(name.trim_end(), line);
+            continue;
+        }
+        item.push_str(line);
+        depth = (depth + line.matches('{').count()).checked_sub(line.matches('}').count())?;
+        let line = line.trim_end();
+        if depth == 0 && (line.is_empty() || line.ends_with([';', '}'])) {
+            let text = std::mem::take(&mut item);
+            if !text.trim().is_empty() {
+                found.items.push(named(text.trim_start_matches('\n'))?);
+            }
+        }
+    }
+    item.trim().is_empty().then_some(found)
+}
+
+/// The item of `text`, a function or variable.
+fn named(text: &str) -> Option<PtxItem> {
+    let mut rest = text;
+    while let Some(word) = rest.split_ascii_whitespace().next() {
+        rest = rest.get(rest.find(word)? + word.len()..)?.trim_start();
+        match word {
+            ".visible" | ".weak" | ".extern" | ".common" => {}
+            ".func" | ".entry" => {
+                if let Some(result) = rest.strip_prefix('(') {
+                    rest = result.split_once(')')?.1.trim_start();
+                }
+                let name = rest.split(|char: char| !is_of_name(char)).next()?.to_owned();
+                let kind = match text.contains('{') {
+                    true => PtxItemKind::Definition,
+                    false => PtxItemKind::Declaration,
+                };
+                return (!name.is_empty()).then(|| PtxItem { kind, name, text: text.to_owned() });
+            }
+            ".global" | ".const" | ".shared" => {
+                let head = rest.split(['=', ';', '[']).next()?;
+                let name = head.split_ascii_whitespace().next_back()?.to_owned();
+                return Some(PtxItem { kind: PtxItemKind::Variable, name, text: text.to_owned() });
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "//\n.version 9.2\n.target sm_90\n.address_size 64\n\n";
+    const OUTSIDE: &str =
+        ".extern .func  (.param .b32 func_retval0) outside\n(\n\t.param .b32 p\n)\n;\n";
+
+    fn function(linkage: &str, name: &str, number: usize, body: &str) -> String {
+        format!(
+            "{linkage}.func  (.param .b32 func_retval0) {name}(\n\t.param .b32 {name}_param_0\n)\n\
+             {{\n$L__BB{number}_1:\n\tmov.u64 %SPL, __local_depot{number};\n{body}\tret;\n\n}}\n"
+        )
+    }
+
+    fn call(name: &str, number: usize) -> String {
+        format!("\t{{ // callseq {number}, 0\n\tcall {name};\n\t}} // callseq {number}\n")
+    }
+
+    #[test]
+    fn functions_have_the_order_of_the_sibling_with_declarations_and_numbers() {
+        let (one, two) = ("\t// .globl\tone\n", "\t// .weak\ttwo\n");
+        let ours = format!(
+            "{HEADER}{two}{OUTSIDE}.global .u32 v;\n\n{}{one}{}\n",
+            function(".weak ", "two", 0, &call("outside", 0)),
+            function(".visible ", "one", 1, &call("two", 1)),
+        );
+        let sibling = format!(
+            "{HEADER}{one}{OUTSIDE}{}{}",
+            function(".visible ", "one", 0, ""),
+            function(".weak ", "two", 1, "")
+        );
+        let declaration =
+            ".weak .func  (.param .b32 func_retval0) two\n(\n\t.param .b32 two_param_0\n)\n;\n";
+        let wanted = format!(
+            "{HEADER}{one}{OUTSIDE}{declaration}.global .u32 v;\n\n{}{two}{}\n",
+            function(".visible ", "one", 0, &call("two", 0)),
+            function(".weak ", "two", 1, &call("outside", 1)),
+        );
+        let made = in_order_of(ours.as_bytes(), sibling.as_bytes()).unwrap();
+        assert_eq!(made, wanted);
+        assert_eq!(in_order_of(made.as_bytes(), sibling.as_bytes()), None);
+    }
+
+    #[test]
+    fn texts_with_other_functions_or_other_items_stay() {
+        let [a, b] = ["a", "b"].map(|name| function(".visible ", name, 0, ""));
+        let two = format!("{HEADER}{b}{a}");
+        let made = |text: &str, sibling: &str| in_order_of(text.as_bytes(), sibling.as_bytes());
+        assert!(made(&two, &format!("{HEADER}{a}{b}")).is_some());
+        assert_eq!(made(&two, &format!("{HEADER}{a}")), None);
+        assert_eq!(made(&two, &format!("{HEADER}{a}{b}.alias c, a;\n")), None);
+        assert_eq!(made(&format!("{two}\t.file 1 \"x.cu\"\n"), &format!("{HEADER}{a}{b}")), None);
+        assert_eq!(made(&two, "no PTX"), None);
+    }
+
+    #[test]
+    fn numbers_in_names_stay() {
+        let text = "my_prototype_3 prototype_3 x$L__BB3_1 $L__BB3_1 $L__BBx";
+        let numbered = numbered(text, 7, &mut HashMap::new());
+        assert_eq!(numbered, "my_prototype_3 prototype_0 x$L__BB3_1 $L__BB7_1 $L__BBx");
+    }
+}
