@@ -135,6 +135,8 @@ pub(crate) struct SharedNode {
     pub(crate) own: Option<SectionId>,
     /// It is a section of a whole program, with variables that ptxas has placed.
     pub(crate) laid_out: bool,
+    /// The place that ptxas gave it in the kernel's memory, in a whole program.
+    pub(crate) place: Option<u64>,
 }
 
 /// All shared variables.

@@ -190,9 +190,13 @@ impl<'d> Merger<'_, 'd> {
             self.prototype_names(id, object);
         }
         self.relocations(id, object);
-        // Sections of nvlink's objects are laid out with the variables if nvlink counts them.
-        if object.is_extensible() || !self.counts_bare(object) {
-            for &index in &object.outline.laid_out {
+        // Sections of nvlink's objects are laid out with the variables if nvlink counts them; those
+        // of dead kernels are met here all the same (case whole-program/selected by 13.5).
+        let counted = !object.is_extensible() && self.counts_bare(object);
+        for &index in &object.outline.laid_out {
+            if counted {
+                self.place(id, object, index);
+            } else {
                 self.laid_out_shared(id, object, index);
             }
         }

@@ -16,6 +16,7 @@ use crate::draft::section::OutSymbol;
 use crate::objects::linkers::NvidiaLinker;
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
+use crate::objects::whole;
 use crate::options::dialect::ReservedCap;
 use crate::symbols::{Fate, defined_role};
 
@@ -28,6 +29,9 @@ impl<'d> Merger<'_, 'd> {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
+                }
+                if whole::is_placed(object, symbol) {
+                    self.placed_variable(id, symbol);
                 }
                 let name = self.symbols.all[program].name;
                 self.merged.draft.add_lost_name(name);
@@ -122,6 +126,7 @@ impl<'d> Merger<'_, 'd> {
                 defined: true,
                 own,
                 laid_out: false,
+                place: None,
             });
         }
     }
@@ -282,8 +287,15 @@ impl<'d> Merger<'_, 'd> {
         let Some(section) = symbol.defined_in() else {
             // A name that had a size before is not an array without size.
             if size == 0 && known.is_none() {
-                let node =
-                    SharedNode { group, size, align, defined: false, own: None, laid_out: false };
+                let node = SharedNode {
+                    group,
+                    size,
+                    align,
+                    defined: false,
+                    own: None,
+                    laid_out: false,
+                    place: None,
+                };
                 let at = self.merged.shared.nodes.len();
                 self.merged.shared.groups[group as usize].unsized_node = Some(at);
                 self.merged.shared.nodes.push(node);
@@ -304,7 +316,9 @@ impl<'d> Merger<'_, 'd> {
         };
         let known = &mut self.merged.shared.groups[group as usize];
         (known.defined, known.size) = (true, size);
-        let node = SharedNode { group, size, align, defined: true, own, laid_out: false };
+        let place = whole::is_placed(object, symbol).then_some(symbol.value);
+        let align = if place.is_some() { 1 } else { align };
+        let node = SharedNode { group, size, align, defined: true, own, laid_out: false, place };
         // nvlink never lays out an array that an earlier file declared without size. culd lays it
         // out in that place (docs/DIFFERENCES.md, shared-unsized-first).
         match known.unsized_node.take() {
@@ -313,12 +327,30 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// Bytes of variables with symbols in the shared memory of the kernel with that code. With `-g`
+    /// Adds a variable of a kernel of a whole program that has an internal symbol (case
+    /// whole-program/sanitized).
+    fn placed_variable(&mut self, id: ObjectId, symbol: &Symbol<'d>) {
+        let section = symbol.defined_in().map(|section| self.placement(id, section));
+        let Some(SectionPlacement::At { section, .. }) = section else { return };
+        let own = self.merged.draft.sections[section].owner;
+        let (size, place) = (symbol.size, Some(symbol.value));
+        let group = self.merged.shared.groups.len() as u32;
+        let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
+        self.merged.shared.groups.push(new);
+        let node = SharedNode { group, size, align: 1, defined: true, own, laid_out: false, place };
+        self.merged.shared.nodes.push(node);
+    }
+
+    /// Bytes up to the end of variables with symbols in the shared memory of the kernel with that
+    /// code. With `-g`
     /// nvlink counts only these, so kernels without symbols lack the room that they need
     /// (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
         let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
-        own.map(|node| node.size).sum()
+        own.fold(0, |end, node| match node.place {
+            Some(place) => end.max(place + node.size),
+            None => end + node.size,
+        })
     }
 
     /// Adds the shared memory of a kernel as ptxas laid it out: one variable without name. nvlink
@@ -339,7 +371,8 @@ impl<'d> Merger<'_, 'd> {
         let group = self.merged.shared.groups.len() as u32;
         let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
         self.merged.shared.groups.push(new);
-        let node = SharedNode { group, size, align, defined: true, own, laid_out: true };
+        let node =
+            SharedNode { group, size, align, defined: true, own, laid_out: true, place: None };
         self.merged.shared.nodes.push(node);
         if self.merged.draft.relocatable {
             self.merged.draft.null_value.get_or_insert(align);

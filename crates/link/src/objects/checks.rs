@@ -11,11 +11,11 @@ use culd_cubin::{
 };
 use culd_reloc::RelocDesc;
 
-use super::linkers::EXTERN_INSTANCE;
+use super::linkers::{EXTERN_INSTANCE, is_by_linker};
 use super::object::InputObject;
 use super::roles::{SectionRole, is_internal, takes_part};
+use super::whole;
 use crate::base::system_names::is_unified_table;
-use crate::diag::Message;
 
 /// The bits of a code section's `sh_info` that name its function.
 const INFO_SYMBOL: u32 = 0xff_ffff;
@@ -145,7 +145,8 @@ impl<'d> InputObject<'d> {
     /// included, and tentative definitions. A shared variable that is declared with a size has no
     /// address yet; in an object made by a linker its value is -1. As alignment of the `extern`
     /// arrays of a kernel nvlink gives the size of its other variables, in one symbol for all of
-    /// them (case shared/dynamic-in-steps) or with `-g` in each (shared/dynamic-with-g).
+    /// them (case shared/dynamic-in-steps) or with `-g` in each (shared/dynamic-with-g). So does
+    /// ptxas in a whole program.
     fn check_alignment(
         &self,
         index: SymbolIndex,
@@ -155,11 +156,12 @@ impl<'d> InputObject<'d> {
         let common = symbol.section == SymbolSection::Common;
         let defined = symbol.section != SymbolSection::Undefined;
         let shared = symbol.is_shared() && (defined || takes_part && symbol.size == 0);
-        if !common && !shared {
+        if !common && !shared || whole::is_placed(self, symbol) {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        let from_linker = self.linker.is_some() || symbol.name == EXTERN_INSTANCE;
+        let from_linker =
+            is_by_linker(self.tkinfo) || symbol.name == EXTERN_INSTANCE || self.is_extensible();
         let any = shared && symbol.size == 0 && from_linker;
         if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
@@ -214,7 +216,7 @@ impl<'d> InputObject<'d> {
             let defect = |what: &str| Err(Malformed::section(section.name, 0, what.to_owned()));
             let align = section.align();
             let shared = matches!(role, SectionRole::OwnShared | SectionRole::PoolShared);
-            let any = shared && self.linker.is_some();
+            let any = shared && is_by_linker(self.tkinfo);
             if !any && !align.is_power_of_two() {
                 return defect(&format!("alignment {align:#x} is not usable"));
             }
@@ -268,27 +270,6 @@ impl<'d> InputObject<'d> {
         }
     }
 
-    /// Checks that a whole program has no symbols of shared variables outside of kernels, as it has
-    /// if it was compiled with `-g`. Nothing says which kernels have which of those, and nvlink
-    /// gives none of them room (docs/DIFFERENCES.md, whole-program-debug).
-    pub(super) fn check_whole_program(&self) -> Result<(), Message> {
-        let outside = |symbol: &Symbol<'_>| {
-            let section = symbol.defined_in();
-            symbol.size > 0 && section.is_some_and(|at| self.role(at) == SectionRole::PoolShared)
-        };
-        let found = self.is_extensible().then(|| self.cubin.symbols.iter().find(|s| outside(s)));
-        match found.flatten() {
-            Some(symbol) => {
-                let name = text_of(symbol.name);
-                let reason = format!(
-                    "it is a whole program (-ewp) compiled with -g, with shared variables outside of kernels ('{name}')"
-                );
-                Err(Message::unsupported(self.name, reason))
-            }
-            None => Ok(()),
-        }
-    }
-
     /// Checks that functions are in code and variables in data, both inside their section. nvlink
     /// crashes on absolute symbols (docs/DIFFERENCES.md, bad-relocation).
     pub(super) fn check_symbols(&self) -> Result<(), Malformed> {
@@ -327,9 +308,10 @@ impl<'d> InputObject<'d> {
             };
             let space = symbol.other & sto::SPACE;
             let fits = fits && (space == 0 || of_role == 0 || space == of_role);
-            // The value of a shared variable is its alignment.
+            // The value of a shared variable is its alignment, unless ptxas has placed it.
             let shared = symbol.is_shared() || role == SectionRole::ReservedShared;
-            let start = if shared { 0 } else { symbol.value };
+            let placed = whole::is_placed(self, symbol);
+            let start = if shared && !placed { 0 } else { symbol.value };
             let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
             if !fits || !inside {
                 let name = text_of(symbol.name);

@@ -109,6 +109,17 @@ pub(crate) fn pair(
     Ok(counterparts)
 }
 
+/// Why a whole program with such a table is refused (docs/DIFFERENCES.md, whole-program-images).
+const IMAGE_TABLE: &str =
+    "it is a whole program (-ewp) with texture or surface references, of which Mercury has a table";
+
+/// True for the table of the references of a kernel, and its relocations. Only whole programs have
+/// one, and only in Mercury.
+fn is_image_table(name: &[u8]) -> bool {
+    const TABLE: &[u8] = b".nv.constant.entry_image_header_indices.";
+    name.strip_prefix(b".rela").unwrap_or(name).starts_with(TABLE)
+}
+
 /// Finds the pairs: code by the section index in Mercury code, all others by name, and sections of
 /// one name in order.
 fn join(
@@ -135,6 +146,9 @@ fn join(
             Message::unsupported(file, reason)
         };
         let name = common_name(section).ok_or_else(unknown)?;
+        if is_image_table(name) {
+            return Err(Message::unsupported(file, IMAGE_TABLE));
+        }
         let counterpart = if section.sh_type == sht::MERCURY_CODE {
             Some(code_of(cubin, roles, section, name).map_err(malformed)?)
         } else {

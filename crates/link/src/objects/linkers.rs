@@ -44,6 +44,13 @@ impl NvidiaLinker {
     }
 }
 
+/// True for an object that a linker made, culd too. culd keeps the alignments that nvlink wrote in
+/// an earlier step (case shared/dynamic-with-g by 13.5).
+pub(super) fn is_by_linker(tkinfo: &[u8]) -> bool {
+    let by_culd = note::first_tool(tkinfo).is_some_and(|(tool, _)| tool == b"culd");
+    by_culd || NvidiaLinker::of_object(tkinfo).is_some()
+}
+
 /// Clears the symbols of literals that lie outside their bank. With `-r` nvlink keeps the symbols
 /// of literals of a replaced copy, behind the end of the bank that the new copy brought; nothing
 /// refers to them (docs/DIFFERENCES.md, literals-of-replaced).

@@ -17,6 +17,7 @@ pub(crate) mod system_libraries;
 mod target;
 pub(crate) mod tensor_memory;
 mod unified_ids;
+pub(crate) mod whole;
 
 use self::object::InputObject;
 use crate::base::id::{IdVec, ObjectId};
@@ -69,6 +70,9 @@ impl<'d> InputObjects<'d> {
                 whole_program_before |= object.is_extensible();
                 if whole_program_before {
                     target::check_release(&object, options, diags)?;
+                }
+                if let Some(defect) = whole::defect(&object, options) {
+                    return Err(diags.fatal(defect));
                 }
                 Ok(object)
             })

@@ -249,7 +249,6 @@ impl<'d> InputObject<'d> {
         };
         object.unified = unified_ids::read(&object).map_err(malformed)?;
         object.check_symbols().map_err(malformed)?;
-        object.check_whole_program()?;
         object.check_sections().map_err(malformed)?;
         object.check_relocations().map_err(malformed)?;
         object.declare_arrays();

@@ -10,25 +10,28 @@
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
 mod arrays;
+mod object;
 mod reserved;
+mod sections;
 mod symbols;
+mod unnamed;
 
 use std::cmp::Reverse;
 
-use culd_cubin::arch::{Arch, Flavour};
-use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
-use crate::base::half::system_shared;
 use crate::base::id::{IdVec, NodeId, SectionId};
 use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
-use crate::draft::kind::SectionKind;
 use crate::draft::merged::{MergeResult, SharedGroup, SharedNode};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
 use crate::symbols::shared_uses::each_reference;
+
+pub(crate) use object::keep;
+use sections::{PoolShape, apply};
+use unnamed::UnnamedMemory;
 
 /// The address of a variable without a place, as nvlink writes it (cases debug/dynamic-shared*).
 const NOWHERE: u64 = u64::MAX;
@@ -191,7 +194,7 @@ pub(crate) fn lay_out(
     let aligns = builder.entry_aligns();
     let shape = PoolShape::of(variables.any_extern, &builder);
     let for_debugger = options.for_debugger();
-    let bare = builder.bare_value(options.target);
+    let last_bare = builder.last_bare();
     if for_debugger {
         builder.place_arrays_for_debugger(&aligns, &shape);
     } else {
@@ -200,7 +203,6 @@ pub(crate) fn lay_out(
     let order = builder.by_first_use(&pool);
     let SharedBuilder { mut layout, users, named, .. } = builder;
     reserved::place(merged);
-    merged.draft.null_value = bare.or(merged.draft.null_value);
     let mut whole: HashMap<SectionId, u64> = HashMap::new();
     for node in variables.nodes.iter().filter(|node| node.laid_out) {
         if let Some(code) = node.own {
@@ -210,14 +212,8 @@ pub(crate) fn lay_out(
     }
     let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole };
     let own = apply(merged, graph, &layout, needs, shape, options);
-    if !whole.is_empty() && options.target.flavour == Flavour::Classic {
-        // As for a variable that keeps its symbol, here symbol 0: once for each that takes room.
-        let unnamed = variables.nodes.iter().filter(|node| node.laid_out);
-        let users = |node: &SharedNode| users[node.group as usize].first().copied();
-        let placed = unnamed.filter_map(users).filter(|&entry| layout.sizes[entry] > 0).count();
-        let reserved = options.target.reserved_shared * placed as u64;
-        merged.draft.null_value = Some(reserved + layout.last_unnamed);
-    }
+    let unnamed = UnnamedMemory { variables: &variables, users: &users, last_bare };
+    merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
     if options.keeps_shared_symbols() {
         symbols::place(merged, &own, &layout, &users, &named, options);
     }
@@ -226,47 +222,9 @@ pub(crate) fn lay_out(
     layout
 }
 
-/// With `-r`: variables get no places, since only the final link knows their users. A section is as
-/// large as the sum of its variables, by [`size_in_object`].
-pub(crate) fn keep(merged: &mut MergeResult<'_>) {
-    let nodes = &merged.shared.nodes;
-    let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
-    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
-        members.entry(node.own).or_default().push(index);
-    }
-    let align_of = |members: &[usize]| members.iter().map(|&node| nodes[node].align).max();
-    // A kernel's section has at least the alignment of the pool (case dialects/object).
-    let pool_align = members.get(&None).and_then(|members| align_of(members)).unwrap_or(1);
-    for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
-        let section = &mut merged.draft.sections[id];
-        let members = match section.kind {
-            SectionKind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
-            SectionKind::PoolShared => members.get(&None),
-            SectionKind::ReservedShared => {
-                section.mercury_size = section.size;
-                continue;
-            }
-            _ => continue,
-        };
-        let members = members.map_or(&[][..], Vec::as_slice);
-        section.align = align_of(members).unwrap_or(1).max(pool_align);
-        let sum = members.iter().map(|&node| nodes[node].size).sum();
-        section.size = size_in_object(sum, section.align);
-        section.dropped = members.is_empty();
-        // If it is empty, the section of a whole program's kernel has no symbol.
-        if let Some(symbol) = section.symbol.filter(|_| sum == 0) {
-            merged.draft.symbols[symbol].dropped = true;
-        }
-    }
-}
-
-/// The size of a shared section in an object, bytes. The rule is that of ptxas and looks odd, but
-/// no later step depends on it (case relocatable/pool-sizes).
-fn size_in_object(sum: u64, align: u64) -> u64 {
-    if sum <= align { sum + align } else { sum }
-}
-
 /// Places variables from `start` on, sorted by alignment, then size; returns their end, bytes.
+/// Those that ptxas has placed come first and stay there, in front of the section that has them
+/// already (case whole-program/sanitized).
 fn place(
     nodes: &[SharedNode],
     members: &[usize],
@@ -274,8 +232,14 @@ fn place(
     mut put: impl FnMut(usize, u64),
 ) -> u64 {
     let key = |node: usize| (Reverse(nodes[node].align), nodes[node].size);
+    let (placed, members): (Vec<_>, Vec<_>) =
+        members.iter().copied().partition(|&node| nodes[node].place.is_some());
     let mut end = start;
-    for node in list_sort(members, &|a, b| key(a) <= key(b)) {
+    for (node, offset) in placed.into_iter().filter_map(|node| Some((node, nodes[node].place?))) {
+        put(node, offset);
+        end = end.max(offset + nodes[node].size);
+    }
+    for node in list_sort(&members, &|a, b| key(a) <= key(b)) {
         let offset = end.next_multiple_of(nodes[node].align);
         put(node, offset);
         end = offset + nodes[node].size;
@@ -494,21 +458,6 @@ impl SharedBuilder<'_, '_> {
         }
     }
 
-    /// The value that nvlink gives symbol 0. Shared memory without a variable has no other symbol;
-    /// that of the first entry is placed last (case shared/dynamic-in-steps by 13.5).
-    fn bare_value(&self, target: &Arch) -> Option<u64> {
-        let reserved = match target.flavour {
-            Flavour::Classic => target.reserved_shared,
-            Flavour::Mercury => 0,
-        };
-        let bare = self.groups.iter().zip(&self.users).zip(&self.layout.offsets);
-        let placed = bare.filter(|((group, users), _)| group.bare && !users.is_empty());
-        let places: Vec<_> =
-            placed.map(|((_, users), &offset)| (Reverse(users[0]), offset)).collect();
-        let last = places.iter().max()?;
-        Some(reserved * places.len() as u64 + last.1)
-    }
-
     /// The alignment that each entry's own and single-user variables need.
     fn entry_aligns(&self) -> Vec<u64> {
         let mut aligns = vec![1u64; self.layout.sizes.len()];
@@ -537,156 +486,6 @@ fn first_free(taken: &[Vec<u64>], users: &[EntryNumber]) -> usize {
         }
         word += 1;
     }
-}
-
-/// Properties of the whole program that decide which sections exist.
-#[derive(Clone, Copy)]
-struct PoolShape {
-    /// Some file declares an array without size, used or not, and no earlier file defined it.
-    any_extern: bool,
-    /// Code refers to some defined pool variable with no user or with several.
-    multi: bool,
-    /// Largest alignment of a pool variable. From CUDA 13.1 on, objects record it for arrays
-    /// without size too.
-    pool_align: u64,
-}
-
-impl PoolShape {
-    fn of(any_extern: bool, builder: &SharedBuilder<'_, '_>) -> Self {
-        let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
-        let defined = || pool().filter(|&node| builder.nodes[node].defined);
-        let several =
-            |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
-        PoolShape {
-            any_extern,
-            multi: defined().any(|node| several(&node)),
-            pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
-        }
-    }
-
-    /// Alignment of an entry's section; its own variables need `own`.
-    fn section_align(&self, own: u64) -> u64 {
-        own.max(if self.multi { self.pool_align } else { 1 })
-    }
-}
-
-/// Creates the shared sections of kernels that phase `merge` could not know to be alive (case
-/// selection/address-taken-shared), and of jump slots. Returns the new sections.
-fn add_missing(
-    merged: &mut MergeResult<'_>,
-    graph: &CallGraph,
-    layout: &SharedLayout,
-    aligns: &[u64],
-    order: &[EntryNumber],
-) -> HashMap<SectionId, EntryNumber> {
-    let mut late = HashMap::new();
-    for &place in order {
-        let kernel = graph.kernels()[place];
-        // An extern array has no size, but needs a section for its alignment.
-        let needed = layout.sizes[place] > 0 || aligns[place] > 1;
-        if !needed || graph.is_known_entry(kernel) {
-            continue;
-        }
-        let code = merged.code(graph, kernel);
-        let function = merged.function(graph, kernel);
-        let name = merged.draft.symbols[function].name;
-        let name = merged.draft.names.prefixed(b".nv.shared.", name);
-        // All jump slots share one section of code.
-        let exists = |&id: &SectionId| {
-            let section = &merged.draft.sections[id];
-            section.kind == SectionKind::Shared && section.owner == code && section.name == name
-        };
-        if merged.draft.category_of(SectionKind::Shared).iter().any(exists) {
-            continue;
-        }
-        let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
-        let section = merged.draft.add_section(name, SectionKind::Shared, flags, 1);
-        merged.draft.sections[section].owner = code;
-        late.insert(section, place);
-    }
-    late
-}
-
-/// What entries need besides the layout.
-#[derive(Clone, Copy)]
-struct EntryNeeds<'a> {
-    /// The alignment of each entry's section.
-    aligns: &'a [u64],
-    /// The entries in the order in which their sections are created.
-    order: &'a [EntryNumber],
-    /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
-    whole: &'a HashMap<SectionId, u64>,
-}
-
-/// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
-/// section of each entry.
-fn apply(
-    merged: &mut MergeResult<'_>,
-    graph: &CallGraph,
-    layout: &SharedLayout,
-    EntryNeeds { aligns, order, whole }: EntryNeeds<'_>,
-    shape: PoolShape,
-    options: &LinkOptions,
-) -> Vec<Option<SectionId>> {
-    let by_owner = entries_by_code(merged, graph);
-    let reserved = options.target.reserved_shared;
-    let late = add_missing(merged, graph, layout, aligns, order);
-    let mut own = vec![None; aligns.len()];
-    for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
-        let section = &mut merged.draft.sections[id];
-        match section.kind {
-            SectionKind::Shared => {
-                let owner = || section.owner.and_then(|owner| by_owner.get(&owner));
-                let entry = late.get(&id).or_else(owner).copied();
-                if let Some(entry) = entry {
-                    own[entry] = Some(id);
-                }
-                // The section of a kernel in a whole program stays, even if it is empty, and so
-                // does the section of a function that is not a kernel.
-                let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
-                let unused = (0, whole.unwrap_or(1));
-                let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
-                let alone =
-                    entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
-                let align = if alone { own_align } else { shape.section_align(own_align) };
-                let exact = reserved == 0 || options.target.flavour == Flavour::Mercury;
-                let wide_enough = if exact { align == 16 } else { align >= 16 };
-                let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
-                section.align = align;
-                let rounds = options.dialect.aligns_dynamic_shared
-                    && entry.is_some_and(|entry| layout.is_dynamic[entry]);
-                let end = reserved + size.next_multiple_of(if rounds { align } else { 1 });
-                let stays = whole.is_some();
-                section.size = match options.target.flavour {
-                    Flavour::Mercury if stays => end,
-                    _ if keep => end,
-                    _ => 0,
-                };
-                section.dropped = !(keep || stays);
-            }
-            SectionKind::ReservedShared => {
-                section.mercury_size = section.size;
-                section.size += system_shared(options.target.flavour);
-            }
-            SectionKind::PoolShared => {
-                let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
-                section.align = 16;
-                section.size = match options.target.flavour {
-                    Flavour::Classic => 0,
-                    Flavour::Mercury => reserved,
-                };
-                if options.keeps_shared_symbols() {
-                    let multi = if shape.multi { shape.pool_align } else { 1 };
-                    section.align = multi.max(if shape.any_extern { 16 } else { 1 });
-                    section.size = reserved + layout.pool_end;
-                }
-                section.dropped =
-                    !(wanted || options.keeps_shared_symbols() && layout.pool_end > 0);
-            }
-            _ => {}
-        }
-    }
-    own
 }
 
 #[cfg(test)]

@@ -1,0 +1,49 @@
+//! Shared memory of an object (`-r`).
+//!
+//! In: the merged draft. Out: sizes and alignments of the shared sections.
+
+use hashbrown::HashMap;
+
+use crate::base::id::SectionId;
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::MergeResult;
+
+/// With `-r`: variables get no places, since only the final link knows their users. A section is as
+/// large as the sum of its variables, by [`size_in_object`].
+pub(crate) fn keep(merged: &mut MergeResult<'_>) {
+    let nodes = &merged.shared.nodes;
+    let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
+        members.entry(node.own).or_default().push(index);
+    }
+    let align_of = |members: &[usize]| members.iter().map(|&node| nodes[node].align).max();
+    // A kernel's section has at least the alignment of the pool (case dialects/object).
+    let pool_align = members.get(&None).and_then(|members| align_of(members)).unwrap_or(1);
+    for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
+        let section = &mut merged.draft.sections[id];
+        let members = match section.kind {
+            SectionKind::Shared => section.owner.and_then(|code| members.get(&Some(code))),
+            SectionKind::PoolShared => members.get(&None),
+            SectionKind::ReservedShared => {
+                section.mercury_size = section.size;
+                continue;
+            }
+            _ => continue,
+        };
+        let members = members.map_or(&[][..], Vec::as_slice);
+        section.align = align_of(members).unwrap_or(1).max(pool_align);
+        let sum = members.iter().map(|&node| nodes[node].size).sum();
+        section.size = size_in_object(sum, section.align);
+        section.dropped = members.is_empty();
+        // With nothing in it, that of a whole program's kernel has no symbol.
+        if let Some(symbol) = section.symbol.filter(|_| sum == 0) {
+            merged.draft.symbols[symbol].dropped = true;
+        }
+    }
+}
+
+/// The size of a shared section in an object, bytes. The rule is that of ptxas and looks odd, but
+/// no later step depends on it (case relocatable/pool-sizes).
+fn size_in_object(sum: u64, align: u64) -> u64 {
+    if sum <= align { sum + align } else { sum }
+}

@@ -1,0 +1,155 @@
+//! The sections of shared memory of a program.
+//!
+//! In: the layout of the variables. Out: sizes and alignments of the sections; those that do not
+//! exist are dropped, and those of kernels that are known late are created.
+
+use culd_cubin::arch::Flavour;
+use culd_cubin::elf::shf;
+use hashbrown::HashMap;
+
+use super::{EntryNumber, SharedBuilder, SharedLayout, entries_by_code};
+use crate::base::half::system_shared;
+use crate::base::id::SectionId;
+use crate::callgraph::CallGraph;
+use crate::draft::kind::SectionKind;
+use crate::draft::merged::MergeResult;
+use crate::options::LinkOptions;
+
+/// Properties of the whole program that decide which sections exist.
+#[derive(Clone, Copy)]
+pub(super) struct PoolShape {
+    /// Some file declares an array without size, used or not, and no earlier file defined it.
+    any_extern: bool,
+    /// Code refers to some defined pool variable with no user or with several.
+    multi: bool,
+    /// Largest alignment of a pool variable. From CUDA 13.1 on, objects record it for arrays
+    /// without size too.
+    pool_align: u64,
+}
+
+impl PoolShape {
+    pub(super) fn of(any_extern: bool, builder: &SharedBuilder<'_, '_>) -> Self {
+        let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
+        let defined = || pool().filter(|&node| builder.nodes[node].defined);
+        let several =
+            |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
+        PoolShape {
+            any_extern,
+            multi: defined().any(|node| several(&node)),
+            pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
+        }
+    }
+
+    /// Alignment of an entry's section; its own variables need `own`.
+    pub(super) fn section_align(&self, own: u64) -> u64 {
+        own.max(if self.multi { self.pool_align } else { 1 })
+    }
+}
+
+/// Creates the shared sections of kernels that phase `merge` could not know to be alive (case
+/// selection/address-taken-shared), and of jump slots. Returns the new sections.
+fn add_missing(
+    merged: &mut MergeResult<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    aligns: &[u64],
+    order: &[EntryNumber],
+) -> HashMap<SectionId, EntryNumber> {
+    let mut late = HashMap::new();
+    for &place in order {
+        let kernel = graph.kernels()[place];
+        // An extern array has no size, but needs a section for its alignment.
+        let needed = layout.sizes[place] > 0 || aligns[place] > 1;
+        if !needed || graph.is_known_entry(kernel) {
+            continue;
+        }
+        let code = merged.code(graph, kernel);
+        let function = merged.function(graph, kernel);
+        let name = merged.draft.symbols[function].name;
+        let name = merged.draft.names.prefixed(b".nv.shared.", name);
+        // All jump slots share one section of code.
+        let exists = |&id: &SectionId| {
+            let section = &merged.draft.sections[id];
+            section.kind == SectionKind::Shared && section.owner == code && section.name == name
+        };
+        if merged.draft.category_of(SectionKind::Shared).iter().any(exists) {
+            continue;
+        }
+        let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
+        let section = merged.draft.add_section(name, SectionKind::Shared, flags, 1);
+        merged.draft.sections[section].owner = code;
+        late.insert(section, place);
+    }
+    late
+}
+
+/// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
+/// section of each entry.
+pub(super) fn apply(
+    merged: &mut MergeResult<'_>,
+    graph: &CallGraph,
+    layout: &SharedLayout,
+    (aligns, order, whole): (&[u64], &[EntryNumber], &HashMap<SectionId, u64>),
+    shape: PoolShape,
+    options: &LinkOptions,
+) -> Vec<Option<SectionId>> {
+    let by_owner = entries_by_code(merged, graph);
+    let reserved = options.target.reserved_shared;
+    let late = add_missing(merged, graph, layout, aligns, order);
+    let mut own = vec![None; aligns.len()];
+    for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
+        let section = &mut merged.draft.sections[id];
+        match section.kind {
+            SectionKind::Shared => {
+                let owner = || section.owner.and_then(|owner| by_owner.get(&owner));
+                let entry = late.get(&id).or_else(owner).copied();
+                if let Some(entry) = entry {
+                    own[entry] = Some(id);
+                }
+                // The section of a kernel in a whole program stays, even if it is empty, and so
+                // does the section of a function that is not a kernel.
+                let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
+                let unused = (0, whole.unwrap_or(1));
+                let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
+                let alone =
+                    entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
+                let align = if alone { own_align } else { shape.section_align(own_align) };
+                let exact = reserved == 0 || options.target.flavour == Flavour::Mercury;
+                let wide_enough = if exact { align == 16 } else { align >= 16 };
+                let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
+                section.align = align;
+                let rounds = options.dialect.aligns_dynamic_shared
+                    && entry.is_some_and(|entry| layout.is_dynamic[entry]);
+                let end = reserved + size.next_multiple_of(if rounds { align } else { 1 });
+                let stays = whole.is_some();
+                section.size = match options.target.flavour {
+                    Flavour::Mercury if stays => end,
+                    _ if keep => end,
+                    _ => 0,
+                };
+                section.dropped = !(keep || stays);
+            }
+            SectionKind::ReservedShared => {
+                section.mercury_size = section.size;
+                section.size += system_shared(options.target.flavour);
+            }
+            SectionKind::PoolShared => {
+                let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
+                section.align = 16;
+                section.size = match options.target.flavour {
+                    Flavour::Classic => 0,
+                    Flavour::Mercury => reserved,
+                };
+                if options.keeps_shared_symbols() {
+                    let multi = if shape.multi { shape.pool_align } else { 1 };
+                    section.align = multi.max(if shape.any_extern { 16 } else { 1 });
+                    section.size = reserved + layout.pool_end;
+                }
+                section.dropped =
+                    !(wanted || options.keeps_shared_symbols() && layout.pool_end > 0);
+            }
+            _ => {}
+        }
+    }
+    own
+}

@@ -1,0 +1,59 @@
+//! Phase `objects`: shared variables of whole programs (`-ewp`) that have symbols.
+//!
+//! In: an object, read and checked. Out: which of its variables ptxas has placed, and an error for
+//! a whole program that nvlink links wrongly. ptxas writes such symbols with `-g` and `-sanitize`.
+
+use culd_cubin::{Symbol, SymbolSection, text_of};
+
+use super::object::InputObject;
+use super::roles::{SectionRole, is_internal};
+use crate::diag::Message;
+use crate::options::LinkOptions;
+
+/// True for a variable of a kernel of a whole program: its value is its place in the kernel's
+/// shared memory, not an alignment (case whole-program/sanitized).
+pub(crate) fn is_placed(object: &InputObject<'_>, symbol: &Symbol<'_>) -> bool {
+    object.is_extensible()
+        && symbol.is_shared()
+        && symbol.size > 0
+        && is_in(object, symbol, SectionRole::OwnShared)
+}
+
+fn is_in(object: &InputObject<'_>, symbol: &Symbol<'_>, role: SectionRole) -> bool {
+    matches!(symbol.section, SymbolSection::In(at) if object.role(at) == role)
+}
+
+/// What culd refuses of whole programs: shared variables outside of kernels, of which nothing says
+/// which kernels have them, and arrays without size beside variables of kernels, with which nvlink
+/// drops symbol 0 (docs/DIFFERENCES.md, whole-program-debug, whole-program-sanitized).
+pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<Message> {
+    if !object.is_extensible() {
+        return None;
+    }
+    let symbols = || object.cubin.symbols.iter();
+    let placed = symbols().find(|symbol| is_placed(object, symbol));
+    let mut outside = symbols().filter(|symbol| {
+        symbol.is_shared() && symbol.size > 0 && is_in(object, symbol, SectionRole::PoolShared)
+    });
+    let how = |symbol: &Symbol<'_>| if is_internal(symbol) { "-sanitize" } else { "-g" };
+    let (how, what) = if let Some(variable) = outside.next() {
+        let name = text_of(variable.name);
+        (how(variable), format!("shared variables outside of kernels ('{name}')"))
+    } else if let Some(variable) = placed
+        && !options.for_debugger()
+        && !options.relocatable
+        && object.roles.contains(&SectionRole::PoolShared)
+    {
+        let name = text_of(variable.name);
+        (how(variable), format!("an extern shared array beside shared variables ('{name}')"))
+    } else if let Some(variable) = placed
+        && options.relocatable
+    {
+        let name = text_of(variable.name);
+        (how(variable), format!("the places of shared variables, which -r loses ('{name}')"))
+    } else {
+        return None;
+    };
+    let reason = format!("it is a whole program (-ewp) compiled with {how}, with {what}");
+    Some(Message::unsupported(object.name, reason))
+}
