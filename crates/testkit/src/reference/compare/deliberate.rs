@@ -78,7 +78,22 @@ const RULES: &[DeliberateRule] = &[
     DeliberateRule {
         key: "whole-program-debug",
         theirs: &[NvlinkEnd::Accepts],
-        ours: "compiled with -g, with shared variables outside of kernels",
+        ours: ", with shared variables outside of kernels",
+    },
+    DeliberateRule {
+        key: "whole-program-images",
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Refuses],
+        ours: "with texture or surface references, of which Mercury has a table",
+    },
+    DeliberateRule {
+        key: "whole-program-sanitized",
+        theirs: &[NvlinkEnd::Accepts],
+        ours: ", with the places of shared variables, which -r loses",
+    },
+    DeliberateRule {
+        key: "whole-program-sanitized",
+        theirs: &[NvlinkEnd::Accepts],
+        ours: ", with an extern shared array beside shared variables",
     },
     DeliberateRule {
         key: "unified-places",

@@ -153,6 +153,9 @@ fn clear_listed(
             found.insert(key, 1);
         }
     }
+    if copies::clear_units((theirs, ours), masked) {
+        found.insert("debug-of-replaced", 1);
+    }
     if listed::family((theirs, ours), inputs, &masked.0, &mut masked.1) {
         found.insert("family-of-dead-code", 1);
     }

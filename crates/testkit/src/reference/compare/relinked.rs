@@ -12,11 +12,11 @@
 //! | last | the object in front of the files that are left, and behind them |
 //! | between | for the first file and for all: the object in front of the rest made an object by either linker |
 
-use super::deliberate;
 use super::mercury::{self, Classes, Directions};
 use super::steps::{faithful, makes_program};
 use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
 use super::whole;
+use super::{deliberate, is_any_whole_program};
 use crate::reference::oracle::Release;
 use crate::reference::oracle::process::{self, Status};
 use crate::reference::program::{Objects, ProgramText};
@@ -251,8 +251,13 @@ impl Relinking<'_> {
             Verdict::Identical(found) => {
                 self.classes += found;
                 fault = self.fault("culd", link)?;
-                // If nvlink resolves a record twice, the output does not show it.
-                if fault.is_some() && direction == ObjectMaker::Nvlink.again(ObjectMaker::Nvlink) {
+                // Of what nvlink resolved twice nothing is left to be seen, and what a second `-r`
+                // of nvlink's has lost is gone.
+                let twice = direction == ObjectMaker::Nvlink.again(ObjectMaker::Nvlink);
+                let again = twice || direction == ObjectMaker::Nvlink.again(ObjectMaker::Culd);
+                if fault.is_some() && again && self.has_lost_shared(link)? {
+                    (fault, listed) = (None, Some(whole::AGAIN));
+                } else if fault.is_some() && twice {
                     (fault, listed) = (None, Some("early-relocations"));
                 } else {
                     row.identical = 1;
@@ -281,8 +286,23 @@ impl Relinking<'_> {
             Verdict::Different(difference) if deliberate::is_parameter_name(&difference.what) => {
                 listed = Some("parameter-names");
             }
-            Verdict::Different(_) if self.lacks_shared_sections(link)? => {
+            Verdict::Different(difference)
+                if self.lacks_shared_sections(link, &difference.what)? =>
+            {
                 listed = Some(whole::AGAIN);
+                fault = self.fault("culd", link)?;
+            }
+            // Only nvlink makes such objects.
+            Verdict::Different(_) if whole::has_placed(&self.compiled()?)? => {
+                listed = Some(whole::SANITIZED);
+            }
+            Verdict::Different(difference)
+                if self.is_clash_of_one_step(link, &difference.what)? =>
+            {
+                listed = Some(whole::AGAIN);
+            }
+            Verdict::Different(_) if self.has_unselected_memory(link)? => {
+                listed = Some(whole::LATE);
                 fault = self.fault("culd", link)?;
             }
             Verdict::Different(difference) => fault = Some(difference.what),
@@ -351,18 +371,65 @@ impl Relinking<'_> {
     }
 
     /// True if nvlink's program lacks the shared memory of whole programs (docs/DIFFERENCES.md,
-    /// whole-program-again).
-    fn lacks_shared_sections(&mut self, link: &SteppedLink) -> Result<bool> {
-        if link.object || !whole::may_lack_shared(self.tools, &self.options, &self.compiled()?) {
+    /// whole-program-again), and is culd's but for that.
+    fn lacks_shared_sections(&self, link: &SteppedLink, what: &str) -> Result<bool> {
+        if !whole::may_lack_shared(self.tools, &self.options, &self.compiled()?) {
             return Ok(false);
         }
-        let Ok(linked) = fs::read(self.dir.join("nvlink/out.cubin")) else { return Ok(false) };
-        let program = ProgramText::read(&linked, &self.objects);
+        if link.object {
+            return Ok(whole::is_about_shared(what));
+        }
+        let Some((theirs, ours)) = self.programs()? else { return Ok(false) };
+        Ok(ours.differs_in_shared_sections(&theirs))
+    }
+
+    /// True where a program by culd lacks the same, since nvlink's objects in front of it do.
+    fn has_lost_shared(&mut self, link: &SteppedLink) -> Result<bool> {
+        if !whole::may_lack_shared(self.tools, &self.options, &self.compiled()?) {
+            return Ok(false);
+        }
+        let linked = fs::read(self.dir.join("culd").join("out.cubin"))?;
+        let program = ProgramText::read(&linked, &self.objects)?;
         let one = self.one(&link.sources)?;
-        Ok(match (one, program) {
-            (Some(one), Ok(program)) => one.differs_in_shared_sections(&program),
-            _ => false,
-        })
+        Ok(one.is_some_and(|one| one.differs_in_shared_sections(&program)))
+    }
+
+    /// nvlink's program and culd's of the link that was just compared, if both can be read.
+    fn programs(&self) -> Result<Option<(ProgramText, ProgramText)>> {
+        let [theirs, ours] = ["nvlink", "culd"].map(|folder| {
+            let linked = fs::read(self.dir.join(folder).join("out.cubin")).ok()?;
+            ProgramText::read(&linked, &self.objects).ok()
+        });
+        Ok(theirs.zip(ours))
+    }
+
+    /// True where culd refuses variables that kernels of whole programs reach, and nvlink does so
+    /// too in one step (docs/DIFFERENCES.md, whole-program-again).
+    fn is_clash_of_one_step(&self, link: &SteppedLink, what: &str) -> Result<bool> {
+        if !what.contains(whole::CLASH) || !is_any_whole_program(&self.compiled()?) {
+            return Ok(false);
+        }
+        let arguments = [&self.options[..], &link.sources].concat();
+        let verdict = compare_links_of(self.tools, &arguments, self.arguments, self.dir)?;
+        Ok(matches!(verdict, Verdict::SameError(_)))
+    }
+
+    /// True where a step has shared memory without a variable of a kernel that is not selected
+    /// (docs/DIFFERENCES.md, late-kernels-of-objects).
+    fn has_unselected_memory(&self, link: &SteppedLink) -> Result<bool> {
+        let selected = self.options.iter().find_map(|word| word.strip_prefix("-kernels-used="));
+        let Some(selected) = selected.filter(|_| whole::counts_bare(self.tools)) else {
+            return Ok(false);
+        };
+        for file in link.files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str())) {
+            let bytes = fs::read(self.dir.join(file))?;
+            let bare = whole::bare_shared(&Cubin::parse(&bytes)?);
+            let left = |name: &Vec<u8>| !String::from_utf8_lossy(name).contains(selected);
+            if bare.iter().any(left) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The bytes of the compiled files.

@@ -282,6 +282,39 @@ pub(super) fn clear_resolved(view: &View<'_>, bytes: &mut [u8]) -> Vec<u8> {
     clear(bytes, places.collect())
 }
 
+/// Clears in `.debug_info` of both files the places of units in `.debug_line`, where they are those
+/// of the same unit: the lines of functions that several objects define take more or less room in
+/// front of it. True where any differed.
+pub(super) fn clear_units(
+    (theirs, ours): (&View<'_>, &View<'_>),
+    masked: &mut (Vec<u8>, Vec<u8>),
+) -> bool {
+    let starts = |view: &View<'_>| {
+        let table = view.cubin.section_by_name(LINES[0]).map_or(&[][..], |table| table.data);
+        let next = |&at: &usize| word(table, at).map(|length| at + 4 + length);
+        std::iter::successors(Some(0), next).collect::<Vec<_>>()
+    };
+    let info = |view: &View<'_>| {
+        let mut sections = view.cubin.section_indices();
+        let (index, section) = sections.find(|(_, section)| section.name == b".debug_info")?;
+        let start = view.tables.sections.get(index.0 as usize)?.offset as usize;
+        Some((start, section.data.len()))
+    };
+    let (Some(their), Some(own)) = (info(theirs), info(ours)) else { return false };
+    let units: Vec<_> = starts(theirs).into_iter().zip(starts(ours)).collect();
+    let mut any = false;
+    for at in 0..their.1.min(own.1) {
+        let places = (word(&masked.0, their.0 + at), word(&masked.1, own.0 + at));
+        let (Some(one), Some(other)) = places else { break };
+        if one != other && units.contains(&(one, other)) {
+            any = true;
+            clear(&mut masked.0, vec![their.0 + at..their.0 + at + 4]);
+            clear(&mut masked.1, vec![own.0 + at..own.0 + at + 4]);
+        }
+    }
+    any
+}
+
 fn clear(bytes: &mut [u8], places: Vec<Range<usize>>) -> Vec<u8> {
     let mut before = Vec::new();
     for place in places {

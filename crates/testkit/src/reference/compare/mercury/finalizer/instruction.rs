@@ -56,6 +56,8 @@ mod opcode {
     pub(super) const MEMBAR: u64 = 0x992;
     pub(super) const LDGSTS: u64 = 0xfae;
     pub(super) const NOP: u64 = 0x918;
+    /// BRA.U: a uniform predicate stands where others have their first register.
+    pub(super) const BRANCH_UNIFORM: u64 = 0x547;
     /// Calls of a function, through a register, and within a section.
     pub(super) const CALLS: [u64; 3] = [0x943, 0x343, 0x944];
 }
@@ -66,8 +68,8 @@ const LONG: &[Range<u32>] = &[16..24, 34..82];
 const SHORT: &[Range<u32>] = &[34..64];
 /// Instructions with the distance of a place from the next instruction.
 const RELATIVE: [(u64, &[Range<u32>]); 6] = [
-    (0x947, LONG),  // BRA, BRA.DIV
-    (0x547, LONG),  // BRA.U
+    (0x947, LONG), // BRA, BRA.DIV
+    (opcode::BRANCH_UNIFORM, LONG),
     (0x949, LONG),  // BRX, whose table counts from the start of the function
     (0x348, LONG),  // WARPSYNC.COLLECTIVE
     (0x948, LONG),  // WARPSYNC.COLLECTIVE.ALL
@@ -159,7 +161,7 @@ impl Instruction {
     /// True when it may read R1.
     pub(super) fn reads_r1(self) -> bool {
         let (operation, form) = (self.get(OPERATION), self.get(FORM));
-        if UNIFORM.contains(&operation) {
+        if UNIFORM.contains(&operation) || self.get(OPCODE) == opcode::BRANCH_UNIFORM {
             return false;
         }
         let second = SECOND_IS_REGISTER.contains(&form) || operation >= MEMORY;
