@@ -61,6 +61,14 @@ pub(super) fn run(tools: &Tools, runs: usize, base: &Path) -> Result<bool> {
     Ok(good)
 }
 
+/// What a device link makes.
+struct LinkedObject {
+    /// The linked images with their SM numbers.
+    images: Vec<(u32, Vec<u8>)>,
+    /// Its modules.
+    modules: String,
+}
+
 /// A device link.
 struct Row<'a> {
     tools: &'a Tools,
@@ -99,8 +107,7 @@ impl<'a> Row<'a> {
         measure(&program, &words, self.dir, limit)?.context("it did not end")
     }
 
-    /// The linked images of an object with their SM numbers, and its modules.
-    fn object(&self, name: &str) -> Result<(Vec<(u32, Vec<u8>)>, String)> {
+    fn object(&self, name: &str) -> Result<LinkedObject> {
         let bytes = fs::read(self.dir.join(name)).with_context(|| name.to_owned())?;
         let Some(object) = HostObject::parse(&bytes)? else { bail!("no host object") };
         let mut images = Vec::new();
@@ -112,12 +119,13 @@ impl<'a> Row<'a> {
                 }
             }
         }
-        Ok((images, format!("{:?}", object.module_ids)))
+        Ok(LinkedObject { images, modules: format!("{:?}", object.module_ids) })
     }
 
     fn compare(&self) -> Result<()> {
-        let ((theirs, modules), (ours, own)) = (self.object("nvcc.o")?, self.object("culd.o")?);
-        ensure!(modules == own, "other modules");
+        let (theirs, ours) = (self.object("nvcc.o")?, self.object("culd.o")?);
+        ensure!(theirs.modules == ours.modules, "other modules");
+        let (theirs, ours) = (theirs.images, ours.images);
         ensure!(theirs.len() == ours.len() && theirs.len() == self.archs.len(), "other images");
         for ((sm, theirs), (own, ours)) in theirs.iter().zip(&ours) {
             ensure!(sm == own, "images in another order");
@@ -132,7 +140,7 @@ impl<'a> Row<'a> {
         let first = self.link(false)?;
         self.link(true)?;
         self.compare()?;
-        let unpacked: usize = self.object("culd.o")?.0.iter().map(|image| image.1.len()).sum();
+        let unpacked: usize = self.object("culd.o")?.images.iter().map(|image| image.1.len()).sum();
         let (mut theirs, mut ours) = (Vec::new(), Vec::new());
         for round in 0..if first.wall > SHORT { runs.min(FEW) } else { runs } {
             // Who goes first changes.

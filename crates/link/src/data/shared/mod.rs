@@ -30,7 +30,7 @@ use crate::symbols::Symbols;
 use crate::symbols::shared_uses::each_reference;
 
 pub(crate) use object::keep;
-use sections::{PoolShape, apply};
+use sections::{EntryNeeds, PoolShape, apply};
 use unnamed::UnnamedMemory;
 
 /// The address of a variable without a place, as nvlink writes it (cases debug/dynamic-shared*).

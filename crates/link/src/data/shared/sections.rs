@@ -83,13 +83,24 @@ fn add_missing(
     late
 }
 
+/// What entries need besides the layout.
+#[derive(Clone, Copy)]
+pub(super) struct EntryNeeds<'a> {
+    /// The alignment of each entry's section.
+    pub(super) aligns: &'a [u64],
+    /// The entries in the order in which their sections are created.
+    pub(super) order: &'a [EntryNumber],
+    /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
+    pub(super) whole: &'a HashMap<SectionId, u64>,
+}
+
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
 /// section of each entry.
 pub(super) fn apply(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    (aligns, order, whole): (&[u64], &[EntryNumber], &HashMap<SectionId, u64>),
+    EntryNeeds { aligns, order, whole }: EntryNeeds<'_>,
     shape: PoolShape,
     options: &LinkOptions,
 ) -> Vec<Option<SectionId>> {

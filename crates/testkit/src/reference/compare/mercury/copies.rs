@@ -308,8 +308,8 @@ pub(super) fn clear_units(
         let (Some(one), Some(other)) = places else { break };
         if one != other && units.contains(&(one, other)) {
             any = true;
-            clear(&mut masked.0, vec![their.0 + at..their.0 + at + 4]);
-            clear(&mut masked.1, vec![own.0 + at..own.0 + at + 4]);
+            clear(&mut masked.0, std::iter::once(their.0 + at..their.0 + at + 4).collect());
+            clear(&mut masked.1, std::iter::once(own.0 + at..own.0 + at + 4).collect());
         }
     }
     any
