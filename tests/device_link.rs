@@ -266,9 +266,12 @@ fn ten_thousand_inputs_are_linked() {
     for number in 0..FILES - 2 {
         let name = format!("s{number:05}");
         let mut own = cubin.clone();
-        let places: Vec<usize> = memchr_all(&cubin, b"smooth");
-        for at in places {
-            own[at..at + name.len()].copy_from_slice(name.as_bytes());
+        // All that it defines gets a name of its own.
+        for defined in ["smooth", "unused", "offset"] {
+            let name = format!("{}{number:05}", &defined[..1]);
+            for at in memchr_all(&cubin, defined.as_bytes()) {
+                own[at..at + name.len()].copy_from_slice(name.as_bytes());
+            }
         }
         let object = pack::host_object(&HostParts {
             fatbins: vec![

@@ -34,8 +34,10 @@ struct PtxItems<'t> {
 
 /// `text` in the order of `sibling`; none if it has that order, or where one is not understood.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(text).ok()?;
-    let (ours, theirs) = (items(text)?, items(std::str::from_utf8(sibling).ok()?)?);
+    // Copied first: an input may change while it is read (docs/RELIABILITY.md).
+    let text = String::from_utf8(text.to_vec()).ok()?;
+    let sibling = String::from_utf8(sibling.to_vec()).ok()?;
+    let (ours, theirs) = (items(&text)?, items(&sibling)?);
     let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
     let place_of = |kind: PtxItemKind| -> HashMap<&str, usize> {
         let named = theirs.items.iter().filter(|item| item.kind == kind).enumerate();

@@ -114,7 +114,8 @@ pub(super) fn check_target(
 }
 
 /// Checks that the linker's own release has made an object: a whole program (`-ewp`), or any object
-/// behind one, that of a system library included (cases whole-program/older-behind and older-before).
+/// behind one, that of a system library included (cases whole-program/older-behind and
+/// whole-program/older-before).
 pub(super) fn check_release(
     object: &InputObject<'_>,
     options: &LinkOptions,
