@@ -77,11 +77,11 @@ const MAX_MODULES: usize = (1 << 27) / 16 - 0x100;
 // The numbers of sections that symbols name, in the list that `host_object` makes.
 const TEXT: u16 = 1;
 const BSS: u16 = 2;
-const SEGMENT: u16 = 4;
-const FATBIN: u16 = 8;
+const SEGMENT: u16 = 3;
+/// The number of the last section where no module is listed, one more where some are.
+const FATBIN: u16 = 7;
 
-/// Symbols of sections come first, then two local names for debuggers; then all that is global.
-const SECTION_SYMBOLS: [u16; 4] = [TEXT, BSS, SEGMENT, FATBIN];
+// Symbols of sections come first, then two local names for debuggers; then all that is global.
 const TEXT_SYMBOL: u32 = 1;
 const BSS_SYMBOL: u32 = 2;
 const SEGMENT_SYMBOL: u32 = 3;
@@ -127,10 +127,9 @@ pub fn host_object(
     let list = 8 * (count as u64 + 1);
     let text_size = u32::try_from(text.len()).map_err(|_| too_large())?;
     let (unwind, unwind_relocation) = unwind(code, text_size, code.unwind);
-    let sections = vec![
+    let mut sections = vec![
         HostSection::code(b".text", 16, text).relocated(relocations),
         HostSection::zeros(b".bss", 8, IMAGES + 2 * list),
-        HostSection::data(b"__nv_module_id", 1, listed),
         HostSection::data(b".nvFatBinSegment", 8, wrapper_of(2)).writable().relocated(vec![
             HostRelocation { at: 8, kind: code.abs64, symbol: FATBIN_SYMBOL, addend: 0 },
             HostRelocation {
@@ -143,9 +142,12 @@ pub fn host_object(
         HostSection::data(b".eh_frame", 8, unwind).relocated(unwind_relocation),
         HostSection::note(b".note.gnu.property", 8, property(code.property)),
         HostSection::mark(b".note.GNU-stack"),
-        HostSection::last(b".nv_fatbin", 8, fatbin_size),
     ];
-    debug_assert_eq!(sections.len(), usize::from(FATBIN));
+    // An empty list would be a module without an id.
+    if !ids.is_empty() {
+        sections.push(HostSection::data(b"__nv_module_id", 1, listed));
+    }
+    sections.push(HostSection::last(b".nv_fatbin", 8, fatbin_size));
     let symbols = symbols(code, visibility, ids, text_size.into());
     let object =
         HostObjectBuilder { machine: code.machine, sections, symbols, first_global: FIRST_GLOBAL };
@@ -238,8 +240,8 @@ fn symbols(
     ids: &[&[u8]],
     text_size: u64,
 ) -> Vec<HostSymbol> {
-    let mut symbols: Vec<HostSymbol> =
-        SECTION_SYMBOLS.iter().map(|&section| HostSymbol::section(section)).collect();
+    let fatbin = FATBIN + u16::from(!ids.is_empty());
+    let mut symbols: Vec<HostSymbol> = [TEXT, BSS, SEGMENT, fatbin].map(HostSymbol::section).into();
     let (common, unregister) = match ids {
         [] => (0, 0),
         _ => (code.unregister as u64, code.unregister as u64),
