@@ -30,6 +30,11 @@ use std::path::Path;
 
 const TOOL_NOTE: &[u8] = b".note.nv.tkinfo";
 
+/// The entry of docs/DIFFERENCES.md whose words are in a refusal of culd's.
+pub fn entry_of_refusal(text: &str) -> Option<&'static str> {
+    deliberate::refusal(text)
+}
+
 /// Compares the outputs of nvlink and culd. The objects that `arguments` name are read only where
 /// they matter.
 ///

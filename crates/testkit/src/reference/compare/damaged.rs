@@ -150,13 +150,14 @@ pub fn compare(tools: &Tools, mutant: &Mutant, dir: &Path) -> Result<DamageAnswe
             let both = (&theirs, &ours, &good_theirs);
             answer.key = damaged_rules::key_beside_good(&words, differ, both);
         }
+        let linkers = Linkers { tools, nvlink: &nvlink, culd: &culd };
         let may = matches!(
             class,
             DamageClass::OutputsDiffer | DamageClass::CuldRefuses | DamageClass::CuldAccepts
         );
         if may
             && answer.key.is_none()
-            && let Some(file) = left_out(tools, &culd, mutant, &words, &theirs, dir)?
+            && let Some(file) = linkers.left_out(mutant, &words, &theirs, dir)?
         {
             answer.key = Some("ignored-inputs");
             answer.what = format!("nvlink leaves out {file}");
@@ -243,36 +244,65 @@ fn class_of(
     }
 }
 
-/// The input of which nvlink silently ignores a part: culd does the same as nvlink if it gets only
-/// the rest.
-fn left_out(
-    tools: &Tools,
-    culd: &dyn Fn() -> Command,
-    mutant: &Mutant,
-    words: &[String],
-    theirs: &DamagedLink,
-    dir: &Path,
-) -> Result<Option<String>> {
-    let folder: PathBuf = dir.join("less");
-    let all = mutant.files.iter().enumerate();
-    let trials =
-        all.flat_map(|(at, (_, bytes))| less(bytes).into_iter().map(move |less| (at, less)));
-    for (at, bytes) in trials {
-        let mut less = mutant.clone();
-        less.files[at].1 = bytes.to_vec();
-        let made = link(tools, culd(), &less, words, &folder)?;
-        let equal = match (&theirs.output, &made.output) {
-            (Some(expected), Some(actual)) => {
-                outputs(words, || objects(words, &folder), expected, actual).is_ok()
+/// Both linkers.
+struct Linkers<'a> {
+    tools: &'a Tools,
+    nvlink: &'a dyn Fn() -> Command,
+    culd: &'a dyn Fn() -> Command,
+}
+
+impl Linkers<'_> {
+    /// The input of which nvlink silently ignores a part: culd does the same as nvlink if it gets
+    /// only the rest.
+    fn left_out(
+        &self,
+        mutant: &Mutant,
+        words: &[String],
+        theirs: &DamagedLink,
+        dir: &Path,
+    ) -> Result<Option<String>> {
+        let folder: PathBuf = dir.join("less");
+        let all = mutant.files.iter().enumerate();
+        let trials =
+            all.flat_map(|(at, (_, bytes))| less(bytes).into_iter().map(move |less| (at, less)));
+        for (at, bytes) in trials {
+            let mut less = mutant.clone();
+            less.files[at].1 = bytes.to_vec();
+            let made = link(self.tools, (self.culd)(), &less, words, &folder)?;
+            let equal = match (&theirs.output, &made.output) {
+                (Some(expected), Some(actual)) => {
+                    outputs(words, || objects(words, &folder), expected, actual).is_ok()
+                }
+                (Some(_), None) => self.refuses_rest(&less, words, theirs, &made, dir)?,
+                (None, None) => refusal(theirs, "nvlink") == refusal(&made, "culd"),
+                _ => false,
+            };
+            let refused = made.output.is_none() && theirs.output.is_some();
+            if equal && (refused || made.run.status == theirs.run.status) {
+                return Ok(Some(mutant.files[at].0.clone()));
             }
-            (None, None) => refusal(theirs, "nvlink") == refusal(&made, "culd"),
-            _ => false,
-        };
-        if equal && made.run.status == theirs.run.status {
-            return Ok(Some(mutant.files[at].0.clone()));
         }
+        Ok(None)
     }
-    Ok(None)
+
+    /// True if nvlink makes the same bytes of `less`, so it ignores the rest, and `made`, culd's
+    /// link of `less`, is refused for a reason of docs/DIFFERENCES.md.
+    fn refuses_rest(
+        &self,
+        less: &Mutant,
+        words: &[String],
+        theirs: &DamagedLink,
+        made: &DamagedLink,
+        dir: &Path,
+    ) -> Result<bool> {
+        let (class, what) = class_of(words, theirs, made, &dir.join("less"));
+        let facts = DamageFacts { theirs, ours: made, what: &what };
+        if class != DamageClass::CuldRefuses || damaged_rules::key(class, &facts).is_none() {
+            return Ok(false);
+        }
+        let of_rest = link(self.tools, (self.nvlink)(), less, words, &dir.join("less-nvlink"))?;
+        Ok(of_rest.output == theirs.output)
+    }
 }
 
 /// The parts of a file that nvlink may read: none, or the first of several fat binaries.
