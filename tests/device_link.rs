@@ -63,7 +63,7 @@ fn images(object: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let entries = containers(data).flat_map(|container| container.unwrap().entries());
     let entry = |entry: Result<culd_fatbin::container::FatbinEntry<'_>, _>| {
         let entry = entry.unwrap();
-        (entry.sm(), entry.data(1 << 24).unwrap().into_owned())
+        (entry.sm(), entry.data(1 << 26).unwrap().into_owned())
     };
     entries.map(entry).collect()
 }
@@ -254,23 +254,23 @@ fn a_killed_link_leaves_the_old_output_or_the_new_one() {
     assert!(killed > 10, "{killed} of 100 links were killed");
 }
 
-/// Copies of one module under other names, as many as nvcc itself gives to nvlink in a file.
+/// Copies of one module whose kernels have other names, as many as nvcc itself gives to nvlink in a
+/// file.
 #[test]
 fn ten_thousand_inputs_are_linked() {
     const FILES: usize = 10_000;
     let world = world();
     let dir = world.path();
-    let cubin = format!("{}/../testdata/quickstart/smooth.cubin", env!("CARGO_MANIFEST_DIR"));
+    let cubin = format!("{}/../testdata/quickstart/saxpy.cubin", env!("CARGO_MANIFEST_DIR"));
     let cubin = fs::read(cubin).unwrap();
     let mut list = String::from("saxpy.o\nsmooth.o\n");
     for number in 0..FILES - 2 {
-        let name = format!("s{number:05}");
+        let name = format!("k{number:04}");
         let mut own = cubin.clone();
-        // All that it defines gets a name of its own.
-        for defined in ["smooth", "unused", "offset"] {
-            let name = format!("{}{number:05}", &defined[..1]);
+        // Both names that it defines: the kernel, and a constant.
+        for (defined, new) in [("saxpy", name.clone()), ("scale", format!("c{number:04}"))] {
             for at in memchr_all(&cubin, defined.as_bytes()) {
-                own[at..at + name.len()].copy_from_slice(name.as_bytes());
+                own[at..at + new.len()].copy_from_slice(new.as_bytes());
             }
         }
         let object = pack::host_object(&HostParts {
@@ -294,7 +294,7 @@ fn ten_thousand_inputs_are_linked() {
     assert_eq!(ids.len(), FILES);
     let images = images(&object);
     let image = &images[0].1;
-    for name in ["smooth", "s00000", "s09997"] {
+    for name in ["smooth", "saxpy", "k0000", "k9997"] {
         assert!(!memchr_all(image, name.as_bytes()).is_empty(), "{name}");
     }
 }
