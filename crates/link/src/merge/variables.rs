@@ -342,9 +342,8 @@ impl<'d> Merger<'_, 'd> {
     }
 
     /// Bytes up to the end of variables with symbols in the shared memory of the kernel with that
-    /// code. With `-g`
-    /// nvlink counts only these, so kernels without symbols lack the room that they need
-    /// (docs/DIFFERENCES.md, whole-program-debug).
+    /// code. With `-g` nvlink counts only these, so kernels without symbols lack the room that they
+    /// need (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
         let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
         own.fold(0, |end, node| match node.place {
