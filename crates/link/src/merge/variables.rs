@@ -30,9 +30,6 @@ impl<'d> Merger<'_, 'd> {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
                 }
-                if whole::is_placed(object, symbol) {
-                    self.placed_variable(id, symbol);
-                }
                 let name = self.symbols.all[program].name;
                 self.merged.draft.add_lost_name(name);
                 continue;
@@ -325,20 +322,6 @@ impl<'d> Merger<'_, 'd> {
             Some(at) => self.merged.shared.nodes[at] = node,
             None => self.merged.shared.nodes.push(node),
         }
-    }
-
-    /// Adds a variable of a kernel of a whole program that has an internal symbol (case
-    /// whole-program/sanitized).
-    fn placed_variable(&mut self, id: ObjectId, symbol: &Symbol<'d>) {
-        let section = symbol.defined_in().map(|section| self.placement(id, section));
-        let Some(SectionPlacement::At { section, .. }) = section else { return };
-        let own = self.merged.draft.sections[section].owner;
-        let (size, place) = (symbol.size, Some(symbol.value));
-        let group = self.merged.shared.groups.len() as u32;
-        let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
-        self.merged.shared.groups.push(new);
-        let node = SharedNode { group, size, align: 1, defined: true, own, laid_out: false, place };
-        self.merged.shared.nodes.push(node);
     }
 
     /// Bytes up to the end of variables with symbols in the shared memory of the kernel with that

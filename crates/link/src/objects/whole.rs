@@ -11,7 +11,7 @@ use crate::diag::Message;
 use crate::options::LinkOptions;
 
 /// True for a variable of a kernel of a whole program: its value is its place in the kernel's
-/// shared memory, not an alignment (case whole-program/sanitized).
+/// shared memory, not an alignment (case whole-program/placed).
 pub(crate) fn is_placed(object: &InputObject<'_>, symbol: &Symbol<'_>) -> bool {
     object.is_extensible()
         && symbol.is_shared()
@@ -24,8 +24,9 @@ fn is_in(object: &InputObject<'_>, symbol: &Symbol<'_>, role: SectionRole) -> bo
 }
 
 /// What culd refuses of whole programs: shared variables outside of kernels, of which nothing says
-/// which kernels have them, and arrays without size beside variables of kernels, with which nvlink
-/// drops symbol 0 (docs/DIFFERENCES.md, whole-program-debug, whole-program-sanitized).
+/// which kernels have them; variables whose places nvlink loses; and arrays without size beside
+/// variables of kernels, with which nvlink drops symbol 0 (docs/DIFFERENCES.md,
+/// whole-program-debug, whole-program-sanitized).
 pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<Message> {
     if !object.is_extensible() {
         return None;
@@ -40,17 +41,16 @@ pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<
         let name = text_of(variable.name);
         (how(variable), format!("shared variables outside of kernels ('{name}')"))
     } else if let Some(variable) = placed
+        && (is_internal(variable) || options.relocatable)
+    {
+        let name = text_of(variable.name);
+        (how(variable), format!("the places of shared variables, which nvlink loses ('{name}')"))
+    } else if let Some(variable) = placed
         && !options.for_debugger()
-        && !options.relocatable
         && object.roles.contains(&SectionRole::PoolShared)
     {
         let name = text_of(variable.name);
         (how(variable), format!("an extern shared array beside shared variables ('{name}')"))
-    } else if let Some(variable) = placed
-        && options.relocatable
-    {
-        let name = text_of(variable.name);
-        (how(variable), format!("the places of shared variables, which -r loses ('{name}')"))
     } else {
         return None;
     };

@@ -224,7 +224,7 @@ pub(crate) fn lay_out(
 
 /// Places variables from `start` on, sorted by alignment, then size; returns their end, bytes.
 /// Those that ptxas has placed come first and stay there, in front of the section that has them
-/// already (case whole-program/sanitized).
+/// already (case whole-program/placed).
 fn place(
     nodes: &[SharedNode],
     members: &[usize],

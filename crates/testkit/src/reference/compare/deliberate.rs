@@ -88,7 +88,7 @@ const RULES: &[DeliberateRule] = &[
     DeliberateRule {
         key: "whole-program-sanitized",
         theirs: &[NvlinkEnd::Accepts],
-        ours: ", with the places of shared variables, which -r loses",
+        ours: ", with the places of shared variables, which nvlink loses",
     },
     DeliberateRule {
         key: "whole-program-sanitized",
