@@ -87,7 +87,8 @@ const RULES: &[DeliberateRule] = &[
     },
     DeliberateRule {
         key: "whole-program-sanitized",
-        theirs: &[NvlinkEnd::Accepts],
+        // If both refuse, nvlink does so for an error that it finds later.
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Refuses],
         ours: ", with the places of shared variables, which nvlink loses",
     },
     DeliberateRule {
