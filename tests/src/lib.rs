@@ -4,13 +4,10 @@
 //! names and options.
 #![forbid(unsafe_code)]
 
-mod citations;
 pub mod crafted;
 pub mod elf;
 pub mod fuzz;
-pub mod imports;
 pub mod public_api;
-pub mod tidy;
 pub mod transcript;
 pub mod world;
 

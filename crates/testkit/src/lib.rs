@@ -1,7 +1,7 @@
 //! For development only: code that tests and project tasks share.
 //!
 //! A folder uses only the folders before it: [`fixtures`], [`random`], [`mod@reference`]; then
-//! [`probe`] and [`scale`].
+//! [`probe`], [`scale`] and [`tidy`].
 #![forbid(unsafe_code)]
 
 pub mod fixtures;
@@ -9,3 +9,4 @@ pub mod probe;
 pub mod random;
 pub mod reference;
 pub mod scale;
+pub mod tidy;

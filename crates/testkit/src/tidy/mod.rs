@@ -3,7 +3,9 @@
 //! In: the source tree. Out: one line per violation. Guaranteed: only files of the project are
 //! read, not those in `target` and hidden folders.
 
-use crate::{citations, imports};
+mod citations;
+pub mod imports;
+
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,11 +70,11 @@ pub struct SourceFile {
     pub text: String,
 }
 
-/// One rule: its subject, and the function that finds violations.
-pub type TidyRule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
+/// A rule: its subject, and the function that finds violations.
+type TidyRule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
 
 /// All rules.
-pub const RULES: &[TidyRule] = &[
+const RULES: &[TidyRule] = &[
     ("source files are not too long", lengths),
     ("source files start with what comes in and out", heads),
     ("pages and comments wrap at 100 columns", widths),
@@ -89,6 +91,14 @@ pub const RULES: &[TidyRule] = &[
     ("comments name what exists", citations::in_comments),
     ("pages name what exists", citations::in_pages),
 ];
+
+/// The violations of all rules, one line each.
+pub fn violations(files: &[SourceFile]) -> Vec<String> {
+    let of_rule = |&(rule, check): &TidyRule| {
+        check(files).into_iter().map(move |place| format!("{rule}: {place}"))
+    };
+    RULES.iter().flat_map(of_rule).collect()
+}
 
 /// The files of the source tree.
 ///
@@ -339,13 +349,13 @@ fn stray_cases(files: &[SourceFile]) -> Vec<String> {
     for file in files {
         let Some(path) = file.path.strip_prefix("testdata/cases/") else { continue };
         let Some((dir, name)) = path.rsplit_once('/') else { continue };
-        let Ok(case) = culd_testkit::fixtures::case::named(dir) else {
+        let Ok(case) = crate::fixtures::case::named(dir) else {
             found.push(format!("{}: no case.toml beside it", file.path));
             continue;
         };
         let stem = name.split('.').next().unwrap_or_default();
         let is_input = case.recipe.inputs.iter().any(|input| input == stem);
-        if !is_input && name != "case.toml" && name != culd_testkit::fixtures::case::EXPECTED {
+        if !is_input && name != "case.toml" && name != crate::fixtures::case::EXPECTED {
             found.push(format!("{}: no input of the case", file.path));
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::tidy::SourceFile;
+use super::SourceFile;
 
 /// The linker, and its folders and loose files in the order of a link.
 const LINK: &str = "crates/link/src/";
@@ -68,7 +68,8 @@ const DRIVER_ORDER: &[&str] = &[
 
 /// The testkit, and its folders in their order.
 const TESTKIT: &str = "crates/testkit/src/";
-const TESTKIT_ORDER: &[&str] = &["fixtures", "random", "reference", "probe", "scale", "lib"];
+const TESTKIT_ORDER: &[&str] =
+    &["fixtures", "random", "reference", "probe", "scale", "tidy", "lib"];
 
 /// The crates whose folders have an order.
 const CRATES: [(&str, &[&str]); 3] =

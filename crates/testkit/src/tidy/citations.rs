@@ -5,7 +5,7 @@
 //! with a heading behind a comma; in Markdown files, `*topic/name*`, links to files, and paths from
 //! the root of the tree.
 
-use crate::tidy::SourceFile;
+use super::SourceFile;
 
 /// Folders of cases.
 const CASES: [&str; 2] = ["testdata/corpus/", "testdata/cases/"];
