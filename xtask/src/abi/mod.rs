@@ -232,12 +232,12 @@ impl LayoutTask<'_> {
     fn prototypes(&self, count: u64, seed: u64, differences: &mut Vec<String>) -> Result<usize> {
         let mut compared = 0;
         for start in (seed..seed + count).step_by(BATCH) {
-            let declared: Vec<(String, String)> = (0..BATCH as u64)
+            let declared: Vec<RandomInterface> = (0..BATCH as u64)
                 .map(|number| interface(&mut Rng::new(start + number), number))
                 .collect();
             let mut text = ".version 9.0\n.target sm_90\n.address_size 64\n".to_owned();
             let mut body = String::new();
-            for (number, (_, declaration)) in declared.iter().enumerate() {
+            for (number, RandomInterface { declaration, .. }) in declared.iter().enumerate() {
                 writeln!(text, "{declaration}")?;
                 writeln!(body, "mov.u64 %r, f{number}; st.global.u64 [%q], %r;")?;
             }
@@ -248,11 +248,12 @@ impl LayoutTask<'_> {
             self.write("proto.ptx", &text)?;
             let cubin = self.ptxas("sm_90", "proto.ptx")?;
             let found = culd_testkit::random::layouts::prototypes(&cubin)?;
-            for (number, (expected, declaration)) in declared.iter().enumerate() {
+            for (number, RandomInterface { prototype, declaration }) in declared.iter().enumerate()
+            {
                 let found = found.get(&format!("f{number}")).context("a prototype is missing")?;
                 let decoded = Prototype::parse(found).map(|one| one.to_string());
                 compared += 1;
-                if decoded.as_ref() != Some(expected) {
+                if decoded.as_ref() != Some(prototype) {
                     differences.push(format!("{declaration}: '{found}' is {decoded:?}"));
                 }
             }
@@ -334,8 +335,16 @@ fn operands(instruction: &str) -> String {
     }
 }
 
-/// A random interface: the expected text of its prototype, and a declaration.
-fn interface(rng: &mut Rng, number: u64) -> (String, String) {
+/// A random interface of a function.
+struct RandomInterface {
+    /// The expected text of its prototype.
+    prototype: String,
+    /// A declaration in PTX.
+    declaration: String,
+}
+
+/// The random interface of function number `number`.
+fn interface(rng: &mut Rng, number: u64) -> RandomInterface {
     const SCALARS: &[(&str, &str)] = &[
         (".b8", ".b8"),
         (".b16", ".b16"),
@@ -375,6 +384,7 @@ fn interface(rng: &mut Rng, number: u64) -> (String, String) {
         names += 1;
         parts.push(declaration.replacen('_', &format!("p{names}"), 1));
     }
-    let text = format!(".extern .func {declared}f{number} ({});", parts.join(", "));
-    (format!("{shown}({})", join(|part| &part.0)), text)
+    let declaration = format!(".extern .func {declared}f{number} ({});", parts.join(", "));
+    let prototype = format!("{shown}({})", join(|part| &part.0));
+    RandomInterface { prototype, declaration }
 }

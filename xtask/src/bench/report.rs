@@ -23,7 +23,7 @@ pub(crate) struct BenchRow {
     /// Medians of the ratios of wall times of one round, with one thread and with two.
     pub(crate) ratios: [Option<f64>; 2],
     /// Milliseconds by phase.
-    pub(crate) phases: Vec<(String, f64)>,
+    pub(crate) phases: Vec<PhaseTime>,
     pub(crate) difference: Option<String>,
 }
 
@@ -83,17 +83,24 @@ impl BenchRow {
     }
 }
 
-/// The rows of culd's own phases in a table of `-time`.
-pub(crate) fn read_phases(path: &Path) -> Result<Vec<(String, f64)>> {
+/// A row of one of culd's phases in a table of `-time`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PhaseTime {
+    phase: String,
+    millis: f64,
+}
+
+/// The rows of culd's own phases in the table at `path`.
+pub(crate) fn read_phases(path: &Path) -> Result<Vec<PhaseTime>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Ok(phases_of(&text))
 }
 
-fn phases_of(text: &str) -> Vec<(String, f64)> {
+fn phases_of(text: &str) -> Vec<PhaseTime> {
     let row = |line: &str| {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         let &[_, phase, _, _, _, "culd", time, "ms"] = cells.as_slice() else { return None };
-        Some((phase.to_owned(), time.parse().ok()?))
+        Some(PhaseTime { phase: phase.to_owned(), millis: time.parse().ok()? })
     };
     text.lines().filter_map(row).collect()
 }
@@ -101,12 +108,12 @@ fn phases_of(text: &str) -> Vec<(String, f64)> {
 /// The time of each phase of one run with one thread.
 pub(crate) fn phases(rows: &[BenchRow]) -> String {
     let Some(first) = rows.first() else { return String::new() };
-    let names: Vec<&str> = first.phases.iter().map(|phase| phase.0.as_str()).collect();
+    let names: Vec<&str> = first.phases.iter().map(|row| row.phase.as_str()).collect();
     let mut text = format!("| phases, ms | {} |\n|---|", names.join(" | "));
     names.iter().for_each(|_| text.push_str("--:|"));
     for row in rows {
-        let time = |name: &&str| row.phases.iter().find(|phase| phase.0 == **name);
-        let times = names.iter().map(|name| time(name).map_or(0.0, |phase| phase.1));
+        let time = |name: &&str| row.phases.iter().find(|time| time.phase == **name);
+        let times = names.iter().map(|name| time(name).map_or(0.0, |time| time.millis));
         let times: Vec<String> = times.map(|time| format!("{time:.1}")).collect();
         text.push_str(&format!("\n| {} | {} |", row.name, times.join(" | ")));
     }
@@ -134,7 +141,7 @@ pub(crate) mod tests {
             two: usage(millis),
             floor: Some(usage(5)),
             ratios: [Some(millis as f64 / 100.0); 2],
-            phases: vec![("merge".to_owned(), 1.5)],
+            phases: vec![PhaseTime { phase: "merge".to_owned(), millis: 1.5 }],
             difference: None,
         }
     }
@@ -153,7 +160,8 @@ pub(crate) mod tests {
     #[test]
     fn phases_are_read() {
         let text = "title\nout , merge ,  , out , sm_90 , culd , 2.5000 , ms\nptx , ptxas , a ,  , sm_90 , nvlink , 1 , ms\n";
-        assert_eq!(phases_of(text), [("merge".to_owned(), 2.5)]);
+        let merge = PhaseTime { phase: "merge".to_owned(), millis: 2.5 };
+        assert_eq!(phases_of(text), [merge]);
         assert!(phases(&[row("many1000", 10)]).contains("| many1000 | 1.5 |"));
     }
 }

@@ -137,12 +137,12 @@ impl LimitedLinker {
         let input: u64 = mutant.files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let peak_kib = u64::try_from(getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss())?;
         let allowed = MEMORY + TIMES * input.div_ceil(1024);
-        let (outcome, what) = match judge(&run, &before, &after) {
-            (outcome, _) if outcome.is_good() && peak_kib > allowed => {
-                (LinkEnd::Memory, format!("{peak_kib} KiB for {input} bytes"))
-            }
-            judged => judged,
-        };
+        let mut judgement = judge(&run, &before, &after);
+        if judgement.end.is_good() && peak_kib > allowed {
+            let what = format!("{peak_kib} KiB for {input} bytes");
+            judgement = Judgement { end: LinkEnd::Memory, what };
+        }
+        let Judgement { end: outcome, what } = judgement;
         fs::remove_dir_all(&dir)?;
         if !outcome.is_good() {
             self.keep(seed, mutant, &run, &what)?;
@@ -177,26 +177,37 @@ fn contents(dir: &Path) -> Result<FileContents> {
     fs::read_dir(dir)?.map(file).collect()
 }
 
-fn judge(run: &Run, before: &FileContents, after: &FileContents) -> (LinkEnd, String) {
+/// The end of a link.
+struct Judgement {
+    end: LinkEnd,
+    /// The fault in words; empty if there is none.
+    what: String,
+}
+
+fn judge(run: &Run, before: &FileContents, after: &FileContents) -> Judgement {
     let said = run.stderr_text();
     let line = |part: &str| said.lines().find(|line| line.contains(part)).map(str::to_owned);
     let changed = || {
         after.iter().find(|(name, bytes)| before.get(*name) != Some(bytes)).map(|(name, _)| name)
     };
     if let Some(panic) = line("panicked at") {
-        return (LinkEnd::Panicked, panic);
+        return Judgement { end: LinkEnd::Panicked, what: panic };
     }
     if let Some(unsound) = line("culd fatal   : --verify: ") {
-        return (LinkEnd::Unsound, unsound);
+        return Judgement { end: LinkEnd::Unsound, what: unsound };
     }
     let status = match run.status {
-        Status::Signal(signal) => return (LinkEnd::Signal, format!("signal {signal}")),
-        Status::TimedOut => return (LinkEnd::Hang, "no end".to_owned()),
+        Status::Signal(signal) => {
+            return Judgement { end: LinkEnd::Signal, what: format!("signal {signal}") };
+        }
+        Status::TimedOut => {
+            return Judgement { end: LinkEnd::Hang, what: "no end".to_owned() };
+        }
         Status::Exit(status) => status,
     };
     let failed =
         said.lines().any(|line| line.starts_with("culd fatal") || line.starts_with("culd error"));
-    match (status, failed) {
+    let (end, what) = match (status, failed) {
         (0, false) => match changed() {
             Some(name) if name.starts_with(".culd-") => (LinkEnd::LeftOver, name.clone()),
             Some(_) => (LinkEnd::Linked, String::new()),
@@ -213,5 +224,6 @@ fn judge(run: &Run, before: &FileContents, after: &FileContents) -> (LinkEnd, St
         },
         (101, _) => (LinkEnd::Panicked, said),
         _ => (LinkEnd::Mute, format!("exit status {status} without an error")),
-    }
+    };
+    Judgement { end, what }
 }

@@ -49,12 +49,19 @@ struct KeptInSlot {
     addend: Option<i64>,
 }
 
+/// The part of an output section that comes from the object.
+#[derive(Clone, Copy)]
+struct OutputPart {
+    section: SectionIndex,
+    /// Offset of the first byte in the section.
+    start: u64,
+}
+
 /// The slots of an output.
 pub struct Slots<'a, 'd> {
     object: &'a ProbeObject,
     output: Cubin<'d>,
-    /// The section, and the start of the object's part of it.
-    section: Option<(SectionIndex, u64)>,
+    part: Option<OutputPart>,
 }
 
 impl<'a, 'd> Slots<'a, 'd> {
@@ -64,9 +71,9 @@ impl<'a, 'd> Slots<'a, 'd> {
     /// When the output is damaged, or lacks the slot without a record.
     pub fn find(object: &'a ProbeObject, output: &'d [u8]) -> Result<Self> {
         let output = Cubin::parse(output).context("a linker's output")?;
-        let section = place(object, &output);
-        let slots = Slots { object, output, section };
-        if slots.section.is_some() {
+        let part = part(object, &output);
+        let slots = Slots { object, output, part };
+        if slots.part.is_some() {
             ensure!(slots.bytes(0)? == object.pattern(), "the slots are not found");
         } else {
             ensure!(object.place.found == OutputBytes::Gone, "the output has no such place");
@@ -79,10 +86,10 @@ impl<'a, 'd> Slots<'a, 'd> {
     /// # Errors
     /// When the output's tables are incomplete.
     pub fn fate(&self, slot: u64, at: usize, kind: u32) -> Result<RecordFate> {
-        let Some((index, start)) = self.section else { return Ok(RecordFate::Gone) };
-        let first = start + self.object.place.slot(slot);
+        let Some(part) = self.part else { return Ok(RecordFate::Gone) };
+        let first = part.start + self.object.place.slot(slot);
         let mut kept = Vec::new();
-        for section in self.relocations(index) {
+        for section in self.relocations(part.section) {
             let symbols = match section.sh_type {
                 sht::MERCURY_RELA => &self.output.mercury_symbols,
                 _ => &self.output.symbols,
@@ -108,9 +115,9 @@ impl<'a, 'd> Slots<'a, 'd> {
     }
 
     fn bytes(&self, slot: u64) -> Result<&'d [u8]> {
-        let (index, start) = self.section.context("no place")?;
-        let at = usize::try_from(start + self.object.place.slot(slot))?;
-        let section = self.output.section(index).context("no section")?;
+        let part = self.part.context("no place")?;
+        let at = usize::try_from(part.start + self.object.place.slot(slot))?;
+        let section = self.output.section(part.section).context("no section")?;
         section.data.get(at..at + STRIDE as usize).context("the place is cut")
     }
 
@@ -123,7 +130,8 @@ impl<'a, 'd> Slots<'a, 'd> {
     }
 }
 
-fn place(object: &ProbeObject, output: &Cubin<'_>) -> Option<(SectionIndex, u64)> {
+/// The part of `output` that comes from `object`.
+fn part(object: &ProbeObject, output: &Cubin<'_>) -> Option<OutputPart> {
     let place = object.place;
     let mut sections = output.section_indices();
     let mut same_name = || sections.find(|(_, other)| other.name == place.section.as_bytes());
@@ -131,12 +139,14 @@ fn place(object: &ProbeObject, output: &Cubin<'_>) -> Option<(SectionIndex, u64)
         OutputBytes::Gone => None,
         OutputBytes::Symbol(name) => {
             let symbol = output.symbols.iter().find(|symbol| symbol.name == name.as_bytes())?;
-            Some((symbol.defined_in()?, symbol.value.checked_sub(place.start)?))
+            let start = symbol.value.checked_sub(place.start)?;
+            Some(OutputPart { section: symbol.defined_in()?, start })
         }
-        OutputBytes::Start => Some((same_name()?.0, 0)),
+        OutputBytes::Start => Some(OutputPart { section: same_name()?.0, start: 0 }),
         OutputBytes::End => {
             let (index, section) = same_name()?;
-            Some((index, section.size.checked_sub(place.slot(object.slots))?))
+            let start = section.size.checked_sub(place.slot(object.slots))?;
+            Some(OutputPart { section: index, start })
         }
     }
 }

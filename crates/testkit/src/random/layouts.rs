@@ -76,19 +76,25 @@ const BIT_FIELDS: &[(Fundamental, &[&str])] = &[
 /// The record of a seed.
 pub fn sample(seed: u64) -> Sample {
     let mut rng = Rng::new(seed);
-    let (record, body) = record(&mut rng, 0, true);
+    let Declared { item: record, source: body } = record(&mut rng, 0, true);
     Sample { seed, record, body }
 }
 
-fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Aggregate, String) {
+/// An item of the ABI crate, and its declaration in C++.
+struct Declared<T> {
+    item: T,
+    source: String,
+}
+
+fn record(rng: &mut Rng, depth: usize, alone: bool) -> Declared<Aggregate> {
     let kind = if rng.chance(25) { AggregateKind::Union } else { AggregateKind::Struct };
     let count = rng.range(1, if depth == 0 { 8 } else { 3 });
     let mut fields = Vec::new();
     let mut text = String::from("{ ");
     for number in 0..count {
-        let (field, source) = field(rng, number, depth);
-        fields.push(field);
-        let _ = write!(text, "{source}; ");
+        let field = field(rng, number, depth);
+        fields.push(field.item);
+        let _ = write!(text, "{}; ", field.source);
     }
     text.push('}');
     // Without a named member, it would be an empty class.
@@ -104,15 +110,16 @@ fn record(rng: &mut Rng, depth: usize, alone: bool) -> (Aggregate, String) {
     let word = if kind == AggregateKind::Union { "union" } else { "struct" };
     let asked = align.map(|align| format!("alignas({align}) ")).unwrap_or_default();
     let name = if alone { "NAME " } else { "" };
-    (Aggregate { align, ..natural }, format!("{word} {asked}{name}{text}"))
+    let source = format!("{word} {asked}{name}{text}");
+    Declared { item: Aggregate { align, ..natural }, source }
 }
 
-fn field(rng: &mut Rng, number: usize, depth: usize) -> (Field, String) {
+fn field(rng: &mut Rng, number: usize, depth: usize) -> Declared<Field> {
     let name = char::from(b'a' + (number % 26) as u8).to_string();
     if rng.chance(45) {
         return bit_field(rng, name);
     }
-    let (ty, source) = plain(rng, depth);
+    let Declared { item: ty, source } = plain(rng, depth);
     let (ty, array) = match rng.chance(20) {
         true => {
             let count = rng.range(1, 5) as u64;
@@ -124,11 +131,11 @@ fn field(rng: &mut Rng, number: usize, depth: usize) -> (Field, String) {
     let align = rng.chance(6).then(|| rng.pick(&[2u64, 4, 8, 16, 32]));
     let align = align.filter(|align| *align >= least);
     let asked = align.map(|align| format!("alignas({align}) ")).unwrap_or_default();
-    let text = format!("{asked}{source} {name}{array}");
-    (Field { align, ..Field::new(name, ty) }, text)
+    let source = format!("{asked}{source} {name}{array}");
+    Declared { item: Field { align, ..Field::new(name, ty) }, source }
 }
 
-fn bit_field(rng: &mut Rng, name: String) -> (Field, String) {
+fn bit_field(rng: &mut Rng, name: String) -> Declared<Field> {
     let (ty, words) = rng.pick(BIT_FIELDS);
     let word = rng.pick(words);
     let most = ty.size() as usize * 8;
@@ -140,32 +147,34 @@ fn bit_field(rng: &mut Rng, name: String) -> (Field, String) {
         false => rng.range(1, most),
     };
     let name = if unnamed { String::new() } else { name };
-    let text = format!("{word} {name}: {bits}");
-    (Field::bits(name, ty, bits as u32), text)
+    let source = format!("{word} {name}: {bits}");
+    Declared { item: Field::bits(name, ty, bits as u32), source }
 }
 
-fn plain(rng: &mut Rng, depth: usize) -> (Type, String) {
-    match rng.below(10) {
+fn plain(rng: &mut Rng, depth: usize) -> Declared<Type> {
+    let (item, source) = match rng.below(10) {
         0 => (Type::Pointer(AddressSize::Bits64), "void *".to_owned()),
         1 | 2 => {
             let (element, stem) = rng.pick(VECTORS);
             if element.size() == 8 && rng.chance(40) {
                 let (end, count, align) = rng.pick(LONG_VECTORS);
-                return (Type::LanguageVector(element, count, align), format!("{stem}{end}"));
+                (Type::LanguageVector(element, count, align), format!("{stem}{end}"))
+            } else {
+                let most = if element.size() == 8 { 2 } else { 4 };
+                let count = rng.range(1, most);
+                (Type::Vector(element, count as u8), format!("{stem}{count}"))
             }
-            let most = if element.size() == 8 { 2 } else { 4 };
-            let count = rng.range(1, most);
-            (Type::Vector(element, count as u8), format!("{stem}{count}"))
         }
         3 if depth < 2 => {
-            let (record, text) = record(rng, depth + 1, false);
-            (Type::Record(record), text)
+            let record = record(rng, depth + 1, false);
+            (Type::Record(record.item), record.source)
         }
         _ => {
             let (ty, name) = rng.pick(SCALARS);
             (Type::Fundamental(ty), name.to_owned())
         }
-    }
+    };
+    Declared { item, source }
 }
 
 impl Sample {
@@ -216,7 +225,7 @@ impl Sample {
                 Some(_) => {
                     let bytes = object.bytes(&format!("r{number}_{place}"))?;
                     ensure!(bytes.len() as u64 == size, "r{number}_{place}: {} bytes", bytes.len());
-                    let (first, count) = run_of_ones(bytes)?;
+                    let BitRun { first, count } = run_of_ones(bytes)?;
                     let sign = u64::from(is_signed(field));
                     write!(line, " {}@{}.{}:{}", field.name, first / 8, first % 8, count + sign)?;
                 }
@@ -249,15 +258,21 @@ fn is_signed(field: &Field) -> bool {
     ty.name().starts_with(".s") && field.bits != Some(1)
 }
 
-/// The place and the number of the one bits of `bytes`, which are consecutive.
-fn run_of_ones(bytes: &[u8]) -> Result<(u64, u64)> {
+/// Consecutive bits.
+struct BitRun {
+    first: u64,
+    count: u64,
+}
+
+/// The bits of `bytes` that are 1, which are consecutive.
+fn run_of_ones(bytes: &[u8]) -> Result<BitRun> {
     let is_set = |bit: &u64| bytes[(bit / 8) as usize] >> (bit % 8) & 1 == 1;
     let set: Vec<u64> = (0..bytes.len() as u64 * 8).filter(is_set).collect();
     let (Some(&first), Some(&last)) = (set.first(), set.last()) else {
         anyhow::bail!("a bit-field with all ones has none");
     };
     ensure!(last - first + 1 == set.len() as u64, "a bit-field in pieces");
-    Ok((first, set.len() as u64))
+    Ok(BitRun { first, count: set.len() as u64 })
 }
 
 /// A source whose object file has the offsets of the members of `samples`: numbers in `m0`, `m1`,

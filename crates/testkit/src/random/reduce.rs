@@ -171,18 +171,23 @@ fn forget_in(body: &mut Vec<Stmt>, id: GeneratedSymbolId) {
 /// Removes one definition and keeps the uses, which may have other definitions.
 fn drop_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     let mut program = program.clone();
-    let (unit, item) = nth_item(&program, n)?;
-    program.units[unit].items.remove(item);
+    let place = nth_item(&program, n)?;
+    program.units[place.unit].items.remove(place.item);
     Some(program)
 }
 
-fn nth_item(program: &GeneratedProgram, n: usize) -> Option<(usize, usize)> {
-    let places = program
-        .units
-        .iter()
-        .enumerate()
-        .flat_map(|(unit, content)| (0..content.items.len()).map(move |item| (unit, item)));
-    places.into_iter().nth(n)
+/// The place of an item: the numbers of its unit, and of the item there.
+struct ItemPlace {
+    unit: usize,
+    item: usize,
+}
+
+/// The place of the n-th item of all units.
+fn nth_item(program: &GeneratedProgram, n: usize) -> Option<ItemPlace> {
+    let items = |(unit, content): (usize, &Unit)| {
+        (0..content.items.len()).map(move |item| ItemPlace { unit, item })
+    };
+    program.units.iter().enumerate().flat_map(items).nth(n)
 }
 
 /// Removes one part of a file of CUDA C++.
@@ -294,8 +299,8 @@ fn simplify_unit(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgra
 fn simplify_item(program: &GeneratedProgram, n: usize) -> Option<GeneratedProgram> {
     const KINDS: usize = 4;
     let mut changed = program.clone();
-    let (unit, item) = nth_item(program, n / KINDS)?;
-    match (&mut changed.units[unit].items[item], n % KINDS) {
+    let place = nth_item(program, n / KINDS)?;
+    match (&mut changed.units[place.unit].items[place.item], n % KINDS) {
         (GeneratedItem::Variable(variable), 0) => variable.init.clear(),
         (GeneratedItem::Variable(variable), 1) => {
             variable.init.pop();

@@ -95,11 +95,20 @@ pub fn soname(library: &Path) -> Result<String> {
     Ok(name.with_context(|| format!("{} has no name", library.display()))?.0.to_owned())
 }
 
-/// The sections of a file with their sizes, without the null section.
+/// A section of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SectionSize {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// The sections of a file, without the null section.
 ///
 /// # Errors
 /// As [`exports`].
-pub fn sections(file: &Path) -> Result<Vec<(String, u64)>> {
+pub fn sections(file: &Path) -> Result<Vec<SectionSize>> {
     let text = readelf(&["-SW"], file)?;
     let rows = text.lines().filter_map(|line| line.trim_start().strip_prefix('['));
     let mut found = Vec::new();
@@ -114,7 +123,8 @@ pub fn sections(file: &Path) -> Result<Vec<(String, u64)>> {
         let address = words.iter().position(|word| word.len() == 16 && word.starts_with("0000"));
         let size = address.and_then(|at| words.get(at + 2)).context("a section without size")?;
         let name = words.first().context("a section without name")?;
-        found.push(((*name).to_owned(), u64::from_str_radix(size, 16)?));
+        let size = u64::from_str_radix(size, 16)?;
+        found.push(SectionSize { name: (*name).to_owned(), size });
     }
     Ok(found)
 }

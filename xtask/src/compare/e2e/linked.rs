@@ -58,9 +58,18 @@ fn targets(archs: &[u32]) -> Vec<String> {
     archs.iter().map(|sm| format!("-gencode=arch=compute_{sm},code=sm_{sm}")).collect()
 }
 
-/// The names have one length, because they are in the linkers' notes.
-fn sides(bench: &BuildBench) -> [(&BuildToolkit, &'static str); 2] {
-    [(&bench.reference, "nvlink"), (&bench.candidate, "culd--")]
+/// A toolkit under test.
+struct Side<'a> {
+    toolkit: &'a BuildToolkit,
+    /// Part of the names of its files. All have one length, because they are in the linkers' notes.
+    name: &'static str,
+}
+
+fn sides(bench: &BuildBench) -> [Side<'_>; 2] {
+    [
+        Side { toolkit: &bench.reference, name: "nvlink" },
+        Side { toolkit: &bench.candidate, name: "culd--" },
+    ]
 }
 
 /// Compiles the objects, and makes the device link of the library with each toolkit, alone and in
@@ -77,7 +86,7 @@ fn compile(bench: &BuildBench, dir: &Path, library: &[u32], program: &[u32]) -> 
             succeed(&mut nvcc)?;
         }
     }
-    for (toolkit, side) in sides(bench) {
+    for Side { toolkit, name: side } in sides(bench) {
         let (glue, archive) = (format!("glue-{side}.o"), format!("libdev-{side}.a"));
         let mut nvcc = toolkit.command("nvcc", dir);
         nvcc.args(targets(library)).args(["-dlink", "lib.o", "lib2.o", "-o", &glue]);
@@ -96,14 +105,14 @@ fn link(
     words: &[&str],
     (library, program): (&[u32], &[u32]),
 ) -> Result<()> {
-    let one = |toolkit: &BuildToolkit, side: &str| -> Result<(PathBuf, Run)> {
+    let one = |Side { toolkit, name: side }: Side<'_>| -> Result<(PathBuf, Run)> {
         let out = dir.join(format!("{form}.{side}"));
         let mut nvcc = toolkit.command("nvcc", dir);
         nvcc.args(targets(program)).args(BARE).args(["app.o", "app2.o"]);
         nvcc.args(words.iter().map(|word| word.replace("SIDE", side))).arg("-o").arg(&out);
         Ok((out, finish(&mut nvcc)?))
     };
-    let [theirs, ours] = sides(bench).map(|(toolkit, side)| one(toolkit, side));
+    let [theirs, ours] = sides(bench).map(one);
     let ((theirs, expected), (ours, actual)) = (theirs?, ours?);
     ensure!(expected.status.success(), "the reference fails: {}", expected.stderr_text());
     same_words(&expected, &actual)?;
@@ -117,7 +126,7 @@ fn runtime(bench: &BuildBench, archs: [u32; 2], compares: bool) -> Result<()> {
     fs::create_dir_all(&dir)?;
     let [first, second] = archs;
     let mut programs = Vec::new();
-    for (toolkit, side) in sides(bench) {
+    for Side { toolkit, name: side } in sides(bench) {
         let out = dir.join(format!("launch-{first}-{second}.{side}"));
         let mut nvcc = toolkit.command("nvcc", &dir);
         nvcc.args(targets(&archs)).arg("-rdc=true").arg(source("launch")).arg("-o").arg(&out);

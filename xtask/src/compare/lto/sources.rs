@@ -142,19 +142,29 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
 ];
 
-/// The files made of a source: the end of the name, and nvcc's words. `SM` stands for the number of
-/// the target.
-const KINDS: &[(&str, &str)] = &[
-    ("s.o", "-dc -arch=sm_SM"),
+/// A kind of file that is made of a source.
+struct FileKind {
+    /// The end of its name.
+    ending: &'static str,
+    /// nvcc's words. `SM` stands for the number of the target.
+    words: &'static str,
+}
+
+const fn kind(ending: &'static str, words: &'static str) -> FileKind {
+    FileKind { ending, words }
+}
+
+const KINDS: &[FileKind] = &[
+    kind("s.o", "-dc -arch=sm_SM"),
     // PTX in a container.
-    ("p.fatbin", "-rdc=true -fatbin -gencode arch=compute_SM,code=compute_SM"),
-    ("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),
-    ("e.o", "-dc -gencode arch=compute_SM,code=[sm_SM,lto_SM]"),
-    (".o", "-dlto -dc -arch=sm_SM"),
-    (".ltoir", "-dlto -ltoir -rdc=true -arch=sm_SM"),
-    (".fatbin", "-dlto -rdc=true -fatbin -arch=sm_SM"),
-    (".cubin", "-rdc=true -cubin -arch=sm_SM"),
-    (".ptx", "-rdc=true -ptx -arch=sm_SM"),
+    kind("p.fatbin", "-rdc=true -fatbin -gencode arch=compute_SM,code=compute_SM"),
+    kind("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),
+    kind("e.o", "-dc -gencode arch=compute_SM,code=[sm_SM,lto_SM]"),
+    kind(".o", "-dlto -dc -arch=sm_SM"),
+    kind(".ltoir", "-dlto -ltoir -rdc=true -arch=sm_SM"),
+    kind(".fatbin", "-dlto -rdc=true -fatbin -arch=sm_SM"),
+    kind(".cubin", "-rdc=true -cubin -arch=sm_SM"),
+    kind(".ptx", "-rdc=true -ptx -arch=sm_SM"),
 ];
 
 /// The text of a source.
@@ -164,19 +174,19 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
 
 /// True for the name of a file with LTO-IR.
 pub(super) fn is_lto(name: &str) -> bool {
-    kind(name).is_some_and(|(_, words)| words.contains("lto"))
+    kind_of(name).is_some_and(|kind| kind.words.contains("lto"))
 }
 
-/// The end of the name of a file of a source, and nvcc's words.
-fn kind(name: &str) -> Option<&'static (&'static str, &'static str)> {
-    KINDS.iter().find(|(ending, _)| {
-        name.strip_suffix(ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
+/// The kind of the file called `name`, if it is the file of a source.
+fn kind_of(name: &str) -> Option<&'static FileKind> {
+    KINDS.iter().find(|kind| {
+        name.strip_suffix(kind.ending).is_some_and(|stem| SOURCES.iter().any(|one| one.0 == stem))
     })
 }
 
 /// Makes the file called `name` in `folder` if it is the file of a source.
 pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Result<()> {
-    let Some((ending, words)) = kind(name) else { return Ok(()) };
+    let Some(&FileKind { ending, words }) = kind_of(name) else { return Ok(()) };
     let file = folder.join(name);
     if file.exists() {
         return Ok(());

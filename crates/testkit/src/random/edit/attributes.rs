@@ -166,12 +166,20 @@ fn unless_same(
     (!same).then_some(line)
 }
 
-/// The pairs of words of the section of type `sh_type`.
-fn pairs(object: &EditedObject, sh_type: u32) -> Option<(usize, Vec<[u32; 2]>)> {
+/// A section that is a list of pairs of words.
+struct PairSection {
+    /// Its number in the object.
+    at: usize,
+    pairs: Vec<[u32; 2]>,
+}
+
+/// The section of type `sh_type`.
+fn pair_section(object: &EditedObject, sh_type: u32) -> Option<PairSection> {
     let at = object.sections.iter().position(|section| section.header.sh_type == sh_type)?;
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let pairs = object.sections[at].data.chunks_exact(8);
-    Some((at, pairs.map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect()))
+    let pairs = pairs.map(|pair| [word(&pair[..4]), word(&pair[4..])]).collect();
+    Some(PairSection { at, pairs })
 }
 
 fn set_pairs(
@@ -191,7 +199,7 @@ fn set_pairs(
 /// same one.
 pub(super) fn call_graph(object: &mut EditedObject, seed: u64) -> Option<String> {
     const TAKEN: u32 = -2_i32 as u32;
-    let (at, mut list) = pairs(object, sht::CUDA_CALLGRAPH)?;
+    let PairSection { at, pairs: mut list } = pair_section(object, sht::CUDA_CALLGRAPH)?;
     let defined = |index: u32| {
         let symbol = object.symbols.get(index as usize);
         symbol.is_some_and(|s| s.entry.info & 15 == stt::FUNC && s.entry.section != 0)
@@ -246,7 +254,7 @@ fn pair_twice(list: &mut Vec<[u32; 2]>, index: usize) -> &'static str {
 /// Repeats, drops or reorders records. The prototypes stay: else the files would contradict each
 /// other.
 pub(super) fn prototypes(object: &mut EditedObject, seed: u64) -> Option<String> {
-    let (at, mut list) = pairs(object, sht::CUDA_PROTOTYPE)?;
+    let PairSection { at, pairs: mut list } = pair_section(object, sht::CUDA_PROTOTYPE)?;
     let labels = list.iter().enumerate().map(|(index, pair)| (format!("{pair:?}"), index));
     let index: usize = pick(seed, labels)?;
     let mut rng = Rng::new(seed);

@@ -33,12 +33,20 @@ const ADDENDS: [i64; 18] = [
     i64::MIN,
 ];
 
-/// (section, record) of one record.
-fn place(object: &EditedObject, seed: u64) -> Option<(usize, usize)> {
+/// The place of a record: the numbers of its section, and of the record there.
+#[derive(Clone, Copy)]
+struct RecordPlace {
+    section: usize,
+    record: usize,
+}
+
+/// The place of a record that `seed` picks.
+fn place(object: &EditedObject, seed: u64) -> Option<RecordPlace> {
     let mut places = Vec::new();
     for (at, section) in object.sections.iter().enumerate().filter(|(_, s)| s.is_relocations()) {
         for (index, record) in section.records.iter().enumerate() {
-            places.push((label(object, section, record), (at, index)));
+            let place = RecordPlace { section: at, record: index };
+            places.push((label(object, section, record), place));
         }
     }
     pick(seed, places)
@@ -65,7 +73,7 @@ fn change(
     seed: u64,
     edit: impl FnOnce(&EditedObject, usize, &mut EditedReloc, &mut Rng),
 ) -> Option<String> {
-    let (at, index) = place(object, seed)?;
+    let RecordPlace { section: at, record: index } = place(object, seed)?;
     let mut record = *object.sections[at].records.get(index)?;
     let before = label(object, &object.sections[at], &record);
     edit(object, at, &mut record, &mut Rng::new(seed));
@@ -126,7 +134,7 @@ pub(super) fn offset(object: &mut EditedObject, seed: u64) -> Option<String> {
 }
 
 pub(super) fn twice(object: &mut EditedObject, seed: u64) -> Option<String> {
-    let (at, index) = place(object, seed)?;
+    let RecordPlace { section: at, record: index } = place(object, seed)?;
     let mut record = *object.sections[at].records.get(index)?;
     let mut rng = Rng::new(seed);
     match rng.below(4) {
@@ -141,7 +149,7 @@ pub(super) fn twice(object: &mut EditedObject, seed: u64) -> Option<String> {
 }
 
 pub(super) fn order(object: &mut EditedObject, seed: u64) -> Option<String> {
-    let (at, index) = place(object, seed)?;
+    let RecordPlace { section: at, record: index } = place(object, seed)?;
     let mut rng = Rng::new(seed);
     let section = &mut object.sections[at];
     let before = section.records.clone();
@@ -157,13 +165,13 @@ pub(super) fn order(object: &mut EditedObject, seed: u64) -> Option<String> {
 }
 
 pub(super) fn gone(object: &mut EditedObject, seed: u64) -> Option<String> {
-    let (at, index) = place(object, seed)?;
+    let RecordPlace { section: at, record: index } = place(object, seed)?;
     let record = object.sections[at].records.remove(index);
     Some(format!("record less: {}", label(object, &object.sections[at], &record)))
 }
 
 pub(super) fn moved(object: &mut EditedObject, seed: u64) -> Option<String> {
-    let (from, index) = place(object, seed)?;
+    let RecordPlace { section: from, record: index } = place(object, seed)?;
     let mut rng = Rng::new(seed);
     let to = list_of_any(object, &mut rng)?;
     if to == from {

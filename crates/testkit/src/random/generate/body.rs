@@ -187,9 +187,9 @@ cvta.local.u64 %a, %a; st.volatile.b32 [%a], %acc; ld.volatile.b32 %v, [%a+4]; a
                     textures::print_query(self.out, kind, &name, *how);
                 }
             }
-            Stmt::QueryParameter { reference, number, how } => {
-                let name = textures::parameter_name(*reference, *number);
-                textures::print_query(self.out, *reference, &name, *how);
+            Stmt::QueryParameter { parameter, how } => {
+                let name = textures::parameter_name(*parameter);
+                textures::print_query(self.out, parameter.kind, &name, *how);
             }
             Stmt::Object { surface } => {
                 textures::print_object(self.out, *surface, self.unit.independent_textures);

@@ -226,6 +226,15 @@ pub enum ModelSymbolKind {
     Reference(OpaqueReference),
 }
 
+/// A parameter of a kernel that is a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReferenceParameter {
+    /// Its kind.
+    pub kind: OpaqueReference,
+    /// The number in its name.
+    pub number: u32,
+}
+
 /// Kinds of opaque references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpaqueReference {
@@ -424,8 +433,8 @@ pub struct GeneratedFunction {
     pub symbol: GeneratedSymbolId,
     /// Its visibility.
     pub linkage: GeneratedLinkage,
-    /// Parameters of a kernel that are references: the kind, and the number in the name.
-    pub references: Vec<(OpaqueReference, u32)>,
+    /// Parameters of a kernel that are references.
+    pub references: Vec<ReferenceParameter>,
     /// Performance directives of a kernel (`.maxntid 128`), printed as they are.
     pub directives: Vec<String>,
     /// The statements between reading the parameters and storing the result.
@@ -511,10 +520,8 @@ pub enum Stmt {
     },
     /// The same for a parameter.
     QueryParameter {
-        /// Its kind.
-        reference: OpaqueReference,
-        /// The number of its name.
-        number: u32,
+        /// The parameter.
+        parameter: ReferenceParameter,
         /// Which of them.
         how: u32,
     },

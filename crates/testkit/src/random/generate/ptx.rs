@@ -181,10 +181,10 @@ impl Printer<'_> {
     fn function(&mut self, function: &GeneratedFunction) {
         let symbol = self.program.symbol(function.symbol);
         let mut head = declaration(symbol, &symbol.kind);
-        for &(kind, number) in &function.references {
-            let name = textures::parameter_name(kind, number);
+        for &parameter in &function.references {
+            let name = textures::parameter_name(parameter);
             head.truncate(head.len() - 1);
-            let _ = write!(head, ", .param {} {name})", textures::type_name(kind));
+            let _ = write!(head, ", .param {} {name})", textures::type_name(parameter.kind));
         }
         line!(self.out, "{}{head} {}\n{{", scope(function.linkage), function.directives.join(" "));
         BodyPrinter::new(self.program, self.unit, &mut self.out).function(function, &symbol.kind);

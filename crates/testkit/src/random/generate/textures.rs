@@ -7,7 +7,7 @@
 use super::build::ProgramBuilder;
 use super::model::{
     GeneratedItem, GeneratedLinkage, GeneratedSymbolId, GeneratedVariable, Init, ModelSymbolKind,
-    OpaqueReference, Stmt,
+    OpaqueReference, ReferenceParameter, Stmt,
 };
 use super::ptx::line;
 
@@ -53,7 +53,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Parameters of a kernel that are references.
-    pub(super) fn parameters(&mut self) -> Vec<(OpaqueReference, u32)> {
+    pub(super) fn parameters(&mut self) -> Vec<ReferenceParameter> {
         let pc = self.mix.parameter_pc;
         if pc == 0 || !self.rng.chance(pc) {
             return Vec::new();
@@ -62,10 +62,12 @@ impl ProgramBuilder<'_> {
         let kinds = if independent { 3 } else { 2 };
         let mut found = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
-            let kind =
+            let all =
                 [OpaqueReference::Texture, OpaqueReference::Surface, OpaqueReference::Sampler];
-            let parameter = (kind[self.rng.below(kinds)], self.rng.below(40) as u32);
-            if found.iter().all(|&other| name(other) != name(parameter)) {
+            let kind = all[self.rng.below(kinds)];
+            let parameter = ReferenceParameter { kind, number: self.rng.below(40) as u32 };
+            let name = parameter_name(parameter);
+            if found.iter().all(|&other| parameter_name(other) != name) {
                 found.push(parameter);
             }
         }
@@ -87,8 +89,8 @@ impl ProgramBuilder<'_> {
             }
             _ => None,
         });
-        let &(reference, number) = self.rng.choose(&own?)?;
-        Some(Stmt::QueryParameter { reference, number, how: self.rng.below(5) as u32 })
+        let parameter = *self.rng.choose(&own?)?;
+        Some(Stmt::QueryParameter { parameter, how: self.rng.below(5) as u32 })
     }
 
     /// The address of a reference as an element of data.
@@ -98,13 +100,10 @@ impl ProgramBuilder<'_> {
     }
 }
 
-fn name((kind, number): (OpaqueReference, u32)) -> String {
-    parameter_name(kind, number)
-}
-
 /// The name of a parameter. Kernels share names; if the kinds differ, which is rare, the link
 /// fails.
-pub(super) fn parameter_name(kind: OpaqueReference, number: u32) -> String {
+pub(super) fn parameter_name(parameter: ReferenceParameter) -> String {
+    let ReferenceParameter { kind, number } = parameter;
     match kind {
         _ if number == 0 => "ref".to_owned(),
         OpaqueReference::Texture => format!("ref_t{number}"),

@@ -127,11 +127,18 @@ pub fn compare_relinked(
     Ok(found.map_or(Verdict::Identical(relinking.classes), Verdict::Different))
 }
 
-/// The files of an object, and the other files.
-fn groups(files: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
-    let split = |from: usize, to: usize| {
-        let rest = (0..files).filter(|file| !(from..to).contains(file));
-        ((from..to).collect::<Vec<_>>(), rest.collect::<Vec<_>>())
+/// Numbers of files: those that are linked to one object, and the others.
+#[derive(PartialEq)]
+struct FileSplit {
+    group: Vec<usize>,
+    rest: Vec<usize>,
+}
+
+/// The ways to split `files` files.
+fn splits(files: usize) -> Vec<FileSplit> {
+    let split = |from: usize, to: usize| FileSplit {
+        group: (from..to).collect(),
+        rest: (0..files).filter(|file| !(from..to).contains(file)).collect(),
     };
     let mut all = vec![split(0, 1), split(0, files)];
     if files > 1 {
@@ -146,10 +153,10 @@ fn groups(files: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
 
 impl Relinking<'_> {
     fn all(&mut self) -> Result<Option<Difference>> {
-        for (number, (group, rest)) in groups(self.files.len()).into_iter().enumerate() {
+        for (number, split) in splits(self.files.len()).into_iter().enumerate() {
             let name = |at: &usize| self.files[*at].clone();
-            let group: Vec<String> = group.iter().map(name).collect();
-            let rest: Vec<String> = rest.iter().map(name).collect();
+            let group: Vec<String> = split.group.iter().map(name).collect();
+            let rest: Vec<String> = split.rest.iter().map(name).collect();
             for maker in MAKERS {
                 if self.make(maker, &group, true, FIRST)?.is_none() {
                     continue;
@@ -488,12 +495,12 @@ mod tests {
     #[test]
     fn every_file_is_put_together_or_left() {
         for files in 1..6 {
-            for (group, rest) in groups(files) {
+            for FileSplit { group, rest } in splits(files) {
                 let mut all = [group, rest].concat();
                 all.sort_unstable();
                 assert_eq!(all, (0..files).collect::<Vec<_>>());
             }
         }
-        assert_eq!([1, 2, 3].map(|files| groups(files).len()), [1, 3, 5]);
+        assert_eq!([1, 2, 3].map(|files| splits(files).len()), [1, 3, 5]);
     }
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use super::mercury::Classes;
 use super::trial::{Difference, Tools, Verdict, candidate, link};
 use crate::reference::oracle::process::{self, Status};
-use crate::reference::readers;
+use crate::reference::readers::{self, SectionSize};
 
 /// The numbers of a kernel, by their names in the report.
 type KernelFacts = BTreeMap<String, u64>;
@@ -44,7 +44,7 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         return different(run_report.stderr_text());
     }
     let report = String::from_utf8_lossy(&run_report.stdout).into_owned();
-    let (ours, sections) = reported(&report)?;
+    let ReportText { kernels: ours, sections } = reported(&report)?;
     let file = dir.join("culd/out.cubin");
     let all = readers::sections(&file)?;
     let relocatable = super::is_relocatable(arguments);
@@ -69,7 +69,7 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         let mut names =
             vec!["shared", "constant0", "constant2", "textures", "surfaces", "samplers"];
         // cuobjdump reads only one of several banks of a name.
-        let mut banks: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
+        let mut banks: Vec<&str> = all.iter().map(|section| section.name.as_str()).collect();
         banks.retain(|name| name.starts_with(".nv.constant2."));
         banks.sort_unstable();
         if banks.windows(2).any(|pair| pair.first() == pair.last()) {
@@ -83,7 +83,7 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         }
     }
     // Linkers name themselves at different lengths.
-    let is_other = |(name, _): &(String, u64)| name != ".note.nv.tkinfo";
+    let is_other = |section: &SectionSize| section.name != ".note.nv.tkinfo";
     let listed: Vec<_> = all.into_iter().filter(is_other).collect();
     let sections: Vec<_> = sections.into_iter().filter(is_other).collect();
     if let Some((expected, actual)) = listed.iter().zip(&sections).find(|(a, b)| a != b) {
@@ -95,8 +95,14 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
     Ok(Verdict::Identical(Classes::default()))
 }
 
-/// Kernels of the report, and sections with their sizes.
-fn reported(text: &str) -> Result<(Kernels, Vec<(String, u64)>)> {
+/// Facts of culd's report.
+struct ReportText {
+    kernels: Kernels,
+    sections: Vec<SectionSize>,
+}
+
+/// Parses culd's report.
+fn reported(text: &str) -> Result<ReportText> {
     let (mut kernels, mut sections) = (Kernels::new(), Vec::new());
     for line in text.lines() {
         let (what, rest) = line.split_once(' ').context("a line of one word")?;
@@ -116,10 +122,13 @@ fn reported(text: &str) -> Result<(Kernels, Vec<(String, u64)>)> {
         }
         match what {
             "kernel" => kernels.entry(name.to_owned()).or_default().push(facts),
-            _ => sections.push((name.to_owned(), facts.get("size").copied().unwrap_or_default())),
+            _ => {
+                let size = facts.get("size").copied().unwrap_or_default();
+                sections.push(SectionSize { name: name.to_owned(), size });
+            }
         }
     }
-    Ok((kernels, sections))
+    Ok(ReportText { kernels, sections })
 }
 
 /// Kernels of `nvlink -v`.

@@ -1,7 +1,7 @@
 //! Finds the definitions at addresses in constant and shared memory.
 
 use super::content;
-use super::objects::{Objects, VariableKey};
+use super::objects::{Extent, Objects, VariableKey};
 use anyhow::{Context, Result, bail, ensure};
 use culd_cubin::attr::{Records, code};
 use culd_cubin::callgraph::{self, Edge};
@@ -81,7 +81,7 @@ impl<'a> ProgramMemory<'a> {
         // for the bank.
         let bank = symbol.defined_in().and_then(|at| self.objects.object(object).section(at));
         let bank = bank.and_then(Section::constant_bank).unwrap_or(CONSTANT_VARIABLES);
-        let (size, _) = self.objects.extent(&variable);
+        let size = self.objects.extent(&variable).size;
         let range = value.address..value.address + size;
         let addresses = self.objects.addresses(symbol.name);
         let banks = self.banks(function, bank);
@@ -175,10 +175,10 @@ impl<'a> ProgramMemory<'a> {
         let mut dynamic = BTreeSet::new();
         for (variable, address) in uses {
             match self.objects.extent(variable) {
-                (0, _) => {
+                Extent { size: 0, .. } => {
                     dynamic.insert(*address);
                 }
-                (size, align) => {
+                Extent { size, align } => {
                     ensure!(address % align == 0, "{variable:?} at {address:#x} is not aligned");
                     let end = address.checked_add(size);
                     let end = end.with_context(|| format!("{variable:?} has no place"))?;

@@ -23,6 +23,7 @@ use culd_reloc::RelocValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
+use objects::AddressField;
 pub use objects::Objects;
 
 /// A program as text by name.
@@ -268,12 +269,12 @@ fn content(
     view: &View<'_>,
     index: SectionIndex,
     range: Range<u64>,
-    addresses: &[(u64, u32)],
+    addresses: &[AddressField],
 ) -> Vec<String> {
     let data = view.cubin.section(index).map_or(&[][..], |section| section.data);
     let bytes = data.get(range.start as usize..range.end as usize).unwrap_or_default();
     let mut bytes = bytes.to_vec();
-    for &(offset, kind) in addresses {
+    for &AddressField { offset, kind } in addresses {
         if let Some(row) = culd_reloc::cuda(kind).filter(|row| row.is_applicable()) {
             // A place at the end of another definition of the name may be outside this one.
             let _ = row.apply(&mut bytes, offset as usize, RelocValue::default());

@@ -26,6 +26,22 @@ pub(super) struct FunctionCode {
     pub(super) text: SectionIndex,
 }
 
+/// A field of a variable that may get an address.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AddressField {
+    /// Offset in the variable, bytes.
+    pub(super) offset: u64,
+    /// The type of its relocation.
+    pub(super) kind: u32,
+}
+
+/// The size and the alignment of a variable, bytes. The alignment counts for shared variables only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) size: u64,
+    pub(super) align: u64,
+}
+
 impl<'d> Objects<'d> {
     /// Reads the objects.
     ///
@@ -74,9 +90,8 @@ impl<'d> Objects<'d> {
         found
     }
 
-    /// Places in variables of that name that may get an address in constant or shared memory, with
-    /// the type of their relocation. Offsets are from the start of the variable.
-    pub(super) fn addresses(&self, name: &[u8]) -> Vec<(u64, u32)> {
+    /// Fields in variables of that name that may get an address in constant or shared memory.
+    pub(super) fn addresses(&self, name: &[u8]) -> Vec<AddressField> {
         let mut places = Vec::new();
         for cubin in &self.all {
             let variables = cubin.symbols.iter().filter(|s| s.name == name && !s.is_function());
@@ -89,7 +104,10 @@ impl<'d> Objects<'d> {
                     range.contains(&record.offset)
                         && matches!(space, Some(sto::SPACE_CONSTANT | sto::SPACE_SHARED))
                 };
-                let at = |record: RelocEntry| (record.offset - variable.value, record.kind);
+                let at = |record: RelocEntry| AddressField {
+                    offset: record.offset - variable.value,
+                    kind: record.kind,
+                };
                 places.extend(records.filter(resolved).map(at));
             }
         }
@@ -118,20 +136,24 @@ impl<'d> Objects<'d> {
         })
     }
 
-    /// Its size, and for shared variables their alignment: the largest size and the smallest
-    /// alignment in any object, because any of several weak definitions may count.
-    pub(super) fn extent(&self, variable: &VariableKey) -> (u64, u64) {
-        let extent = |symbol: &Symbol<'_>| {
-            (symbol.size, symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)))
+    /// The largest size and the smallest alignment in any object, because any of several weak
+    /// definitions may count.
+    pub(super) fn extent(&self, variable: &VariableKey) -> Extent {
+        let extent = |symbol: &Symbol<'_>| Extent {
+            size: symbol.size,
+            align: symbol.defined_in().map_or(u64::MAX, |_| symbol.value.max(1)),
         };
         match variable {
             VariableKey::Local(object, index) => {
-                self.symbol(*object, *index).map_or((0, 1), extent)
+                self.symbol(*object, *index).map_or(Extent { size: 0, align: 1 }, extent)
             }
             VariableKey::Global(name) => {
                 let symbols = self.all.iter().flat_map(|cubin| &cubin.symbols);
                 let same = symbols.filter(|s| s.name == name && s.binding() != stb::LOCAL);
-                same.map(extent).fold((0, u64::MAX), |a, b| (a.0.max(b.0), a.1.min(b.1)))
+                same.map(extent).fold(Extent { size: 0, align: u64::MAX }, |a, b| Extent {
+                    size: a.size.max(b.size),
+                    align: a.align.min(b.align),
+                })
             }
         }
     }
