@@ -22,7 +22,7 @@ use thiserror::Error;
 use crate::messages::{FileError, RunOutcome};
 use crate::options::{UsageError, response, split_name};
 use crate::os::{files, output};
-use crate::toolkit::marker;
+use crate::toolkit::marker::{self, OwnShadow};
 
 const HELP: &str = "\
 usage: culd fatbinary OPTION...
@@ -96,7 +96,7 @@ pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
 /// Does the work of fatbinary for `words`: here if it understands them in full, else with the
 /// toolkit's program.
 pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
-    let Some((_, marker)) = marker::own() else { return fatbinary(words) };
+    let Some(OwnShadow { marker, .. }) = marker::own() else { return fatbinary(words) };
     match FatbinaryRequest::read(words) {
         Ok(request) if !request.help && request.is_exact() => (String::new(), request.make()),
         _ => {

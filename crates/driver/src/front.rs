@@ -12,6 +12,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use culd_fatbin::registration::Machine;
+use culd_link::Dialect;
 
 use crate::device_link::{self, DeviceLinkPlan, run};
 use crate::messages::RunOutcome;
@@ -50,21 +51,21 @@ pub fn nvcc_front(words: &[OsString]) -> (String, RunOutcome) {
 }
 
 fn front(words: &[OsString]) -> RunOutcome {
-    let Some((_, marker)) = marker::own() else {
+    let Some(shadow) = marker::own() else {
         return RunOutcome::fatal(
             "this is culd under the name of nvcc, and in no shadow toolkit: 'culd install-shadow' \
              makes one",
         );
     };
+    let (real, release) = (shadow.marker.toolkit.join("bin/nvcc"), shadow.marker.dialect());
     // Another toolkit in the same place is an error for all lines.
-    if let Err(line) = shadow::before_link(&CommandOptions::for_nobody()) {
+    if let Err(line) = shadow::before_link(shadow, &CommandOptions::for_nobody()) {
         return RunOutcome::fatal_line(line);
     }
-    let real = marker.toolkit.join("bin/nvcc");
     let own = |word: &OsString| word != OFF;
     let off = !words.iter().all(own) || env::var_os(VARIABLE).is_some_and(|value| value == "off");
     let words: Vec<OsString> = words.iter().filter(|word| own(word)).cloned().collect();
-    let line = if off { NvccLine::Other } else { understood(&words) };
+    let line = if off { NvccLine::Other } else { understood(&words, release) };
     match line {
         NvccLine::DeviceLink(plan) => run(&plan),
         NvccLine::Whole(plan) => whole(plan, &real, &words),
@@ -72,8 +73,8 @@ fn front(words: &[OsString]) -> RunOutcome {
     }
 }
 
-/// The decision on `words`.
-fn understood(words: &[OsString]) -> NvccLine {
+/// The decision on `words`, by the rules of `release`.
+fn understood(words: &[OsString], release: Option<&'static Dialect>) -> NvccLine {
     let planned = || {
         let flags = |name: &str| words_of(&env::var_os(name).unwrap_or_default()).ok();
         let all = [&flags("NVCC_PREPEND_FLAGS")?[..], words, &flags("NVCC_APPEND_FLAGS")?].concat();
@@ -88,7 +89,7 @@ fn understood(words: &[OsString]) -> NvccLine {
             return None;
         }
         let profile = Profile::of(programs::own()?.parent()?)?;
-        let mut plan = device_link::plan(&line, &profile).ok()?;
+        let mut plan = device_link::plan(&line, &profile, release).ok()?;
         plan.machine = Machine::by_name(env::consts::ARCH);
         plan.machine?;
         Some((line, plan))

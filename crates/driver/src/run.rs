@@ -10,15 +10,14 @@ use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Ses
 use crate::input::{InputItem, Inputs, Sources, Store};
 use crate::job::{self, PreparedLink, PreparedOptions, StagedLink};
 use crate::messages::{FileError, Line, LineKind, LineList, RunOutcome, warning_severity};
-use crate::options::{
-    CommandOptions, OptionId, ParsedCommandLine, Request, Target, UsageError, dialect,
-};
+use crate::options::{CommandOptions, OptionId, ParsedCommandLine, Request, Target, UsageError};
 use crate::os::files::{FileChange, Kinds};
 use crate::os::output::Replacement;
 use crate::os::{files, guard, heap, output};
 use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
+use crate::toolkit::marker;
 use crate::watch::Watch;
 use crate::{host_script, index, origins, reports, shadow, threads};
 
@@ -51,7 +50,7 @@ pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
 pub fn run(options: &CommandOptions) -> (String, RunOutcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     let mut lines = LineList::new(options, &target.name());
-    match shadow::before_link(options) {
+    match marker::own().map_or(Ok(None), |shadow| shadow::before_link(shadow, options)) {
         Ok(line) => lines.extend(line),
         Err(line) => {
             lines.push(line);
@@ -221,9 +220,8 @@ impl Attempt<'_> {
         self.phase.begin("inputs");
         let items: &[InputItem<'_>] =
             Vec::leak(options.inputs.iter().map(InputItem::named).collect());
-        let dialect = dialect::chosen(options);
-        let job =
-            PreparedOptions { options, target: self.target, index, dialect, session: &session };
+        let (target, dialect) = (self.target, options.release);
+        let job = PreparedOptions { options, target, index, dialect, session: &session };
         let staged = job.stage(Sources { items, store: self.store, shared: None }, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {

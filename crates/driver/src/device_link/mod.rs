@@ -19,7 +19,7 @@ use culd_fatbin::header::flag;
 use culd_fatbin::packing::Packing;
 use culd_fatbin::registration::{Machine, host_object, module_object};
 use culd_fatbin::writer::{ImageTarget, InputImage, Pieces};
-use culd_link::{Output as _, Session, Severity};
+use culd_link::{Dialect, Output as _, Session, Severity};
 
 use self::links::{TargetLink, TargetResult};
 use self::plan::DeviceLinkForm;
@@ -146,7 +146,7 @@ impl Command {
         let line = CommandLine::parse(&rest)?;
         let ptxas = bin.as_ref().map(|bin| bin.join("ptxas")).filter(|path| path.is_file());
         let profile = profile(bin);
-        let mut plan = plan(&line, &profile)?;
+        let mut plan = plan(&line, &profile, marker::release())?;
         plan.machine = machine;
         plan.ptxas = ptxas;
         let redefined = line.redefined.iter();
@@ -156,10 +156,13 @@ impl Command {
     }
 }
 
-/// The plan for `line`, by the rules of the release of the shadow toolkit.
-pub(crate) fn plan(line: &CommandLine, profile: &Profile) -> Result<DeviceLinkPlan, NvccError> {
-    let release = marker::release().unwrap_or(culd_link::Dialect::usual());
-    DeviceLinkPlan::new(line, profile, release)
+/// The plan for `line`, by the rules of `release`.
+pub(crate) fn plan(
+    line: &CommandLine,
+    profile: &Profile,
+    release: Option<&'static Dialect>,
+) -> Result<DeviceLinkPlan, NvccError> {
+    DeviceLinkPlan::new(line, profile, release.unwrap_or(Dialect::usual()))
 }
 
 /// The profile of the toolkit whose programs are in `bin`, or of the first toolkit found.
@@ -258,8 +261,7 @@ fn whole(
     for number in 0..plan.links() {
         match options_of(plan, number, machine) {
             Ok(options) => {
-                let target = plan.codes[number].target;
-                let dialect = dialect::chosen(&options);
+                let (target, dialect) = (plan.codes[number].target, options.release);
                 links.push(TargetLink { options, target, dialect });
             }
             Err(error) => return stop(lines, Line::new(Severity::Fatal, error)),

@@ -10,6 +10,7 @@
 //! chooses images; [`ready`] unpacks and compiles them.
 
 mod archive;
+mod compilation;
 mod fatbin;
 mod gathered;
 mod host;
@@ -40,6 +41,8 @@ use crate::registration::ModuleNumber;
 use gathered::{InputEvent, InputPiece, ignored_severity};
 
 pub(crate) use crate::os::files::Store;
+#[cfg(feature = "lto")]
+pub(crate) use compilation::{PtxCompilation, PtxJob};
 pub use gathered::NamedCubin;
 pub(crate) use gathered::{
     CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
@@ -47,7 +50,7 @@ pub(crate) use gathered::{
 };
 pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]
-pub(crate) use ptx::{CompileError, PtxCompilation, PtxCompiler, PtxJob};
+pub(crate) use ptx::{CompileError, PtxCompiler};
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;

@@ -5,24 +5,8 @@
 use culd_link::Session;
 use thiserror::Error;
 
+use super::compilation::{PtxCompilation, PtxJob};
 use crate::options::CommandOptions;
-
-/// A text that is not compiled.
-#[derive(Debug)]
-pub(crate) struct PtxJob<'a> {
-    pub(crate) text: &'a [u8],
-    #[expect(dead_code, reason = "the compiler of other builds takes them")]
-    pub(crate) options: String,
-}
-
-/// The result of a job.
-#[derive(Debug)]
-pub(crate) struct PtxCompilation {
-    pub(crate) cubin: Result<Vec<u8>, CompileError>,
-    pub(crate) lines: Vec<String>,
-    /// Milliseconds.
-    pub(crate) time: f64,
-}
 
 /// Why there is no cubin.
 #[derive(Debug, Error)]

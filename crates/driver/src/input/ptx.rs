@@ -14,6 +14,7 @@ use culd_fatbin::{Format, sniff};
 use culd_link::Session;
 use thiserror::Error;
 
+use super::compilation::{PtxCompilation, PtxJob};
 use super::record::{self, BadRecord};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::child::{self, Streams};
@@ -34,25 +35,6 @@ const STDOUT: &str = "/proc/self/fd/1";
 
 /// nvlink's name of the cubin; the tool note of code for a debugger has it.
 const OUTPUT_NAME: &str = "elf.o";
-
-/// One text to compile.
-#[derive(Debug)]
-pub(crate) struct PtxJob<'a> {
-    /// Up to its first NUL.
-    pub(crate) text: &'a [u8],
-    /// The option record of its entry.
-    pub(crate) options: String,
-}
-
-/// The result of a job.
-#[derive(Debug)]
-pub(crate) struct PtxCompilation {
-    pub(crate) cubin: Result<Vec<u8>, CompileError>,
-    /// Lines of ptxas.
-    pub(crate) lines: Vec<String>,
-    /// Milliseconds.
-    pub(crate) time: f64,
-}
 
 /// Why there is no cubin.
 #[derive(Debug, Error)]

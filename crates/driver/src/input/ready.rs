@@ -11,11 +11,12 @@ use culd_fatbin::container::{FatbinEntry, Unpacker};
 use culd_fatbin::{Format, sniff};
 use culd_link::{Input, Session, Severity};
 
+use super::compilation::{PtxCompilation, PtxJob};
 use super::gathered::{
     CompileTime, CubinOrigin, DeviceCode, InputEvent, InputPiece, InputStop, Inputs, LinkCubin,
     MAX_UNPACKED, ignored_severity,
 };
-use super::ptx::{CompileError, PtxCompilation, PtxCompiler, PtxJob};
+use super::ptx::{CompileError, PtxCompiler};
 use crate::hints::{UnlinkedCode, UnlinkedReason};
 use crate::interfaces;
 use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};

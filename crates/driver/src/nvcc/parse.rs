@@ -6,20 +6,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
 
 use super::NvccError;
 use super::table::{Effect, IDS, NvccOptionArity, NvccOptionId, NvccOptionRow, TABLE};
+use crate::options::budget::{MAX_WORDS, WordBudget};
 use crate::options::{UsageError, number, response, split_name};
-use crate::os::files::{self, Kinds};
-
-/// The most options files open at once, if one names the next.
-const MAX_DEPTH: usize = 15;
-/// The most options files in all; the same number as for nvlink's line.
-const MAX_FILES: usize = 1000;
-const MAX_BYTES: u64 = 32 << 20;
-const MAX_WORDS: usize = 1 << 18;
 
 /// A command line of nvcc.
 #[derive(Debug, Default)]
@@ -40,13 +32,8 @@ impl CommandLine {
     /// Reads words (without the program's name), and the options files that they name.
     pub(crate) fn parse(words: &[OsString]) -> Result<Self, NvccError> {
         let line = CommandLine { values: vec![None; IDS], ..CommandLine::default() };
-        let mut parser = NvccParser {
-            line,
-            singles: vec![None; TABLE.len()],
-            files: MAX_FILES,
-            bytes: MAX_BYTES,
-            room: MAX_WORDS,
-        };
+        let mut parser =
+            NvccParser { line, singles: vec![None; TABLE.len()], budget: WordBudget::default() };
         parser.words(words.iter().cloned().peekable(), 0)?;
         Ok(parser.line)
     }
@@ -74,9 +61,7 @@ struct NvccParser {
     line: CommandLine,
     /// The values of options with one value, by the place of their rows.
     singles: Vec<Option<OsString>>,
-    files: usize,
-    bytes: u64,
-    room: usize,
+    budget: WordBudget,
 }
 
 impl NvccParser {
@@ -128,13 +113,10 @@ impl NvccParser {
         depth: usize,
     ) -> Result<(), NvccError> {
         let values = match row.takes {
-            NvccOptionArity::List => response::elements(value, self.room)?,
+            NvccOptionArity::List => self.budget.list(value)?,
             _ => vec![one_value(row, value)?],
         };
         let is_list = row.takes == NvccOptionArity::List;
-        if is_list {
-            self.room -= values.len();
-        }
         match row.effect {
             Effect::None => {}
             Effect::Front => self.line.beyond.push(culd_text::name(typed)),
@@ -164,21 +146,7 @@ impl NvccParser {
     }
 
     fn options_file(&mut self, path: &OsStr, depth: usize) -> Result<(), NvccError> {
-        let shown = || culd_text::name(path);
-        if depth == MAX_DEPTH || self.files == 0 {
-            return Err(UsageError::TooManyOptionsFiles(shown()).into());
-        }
-        self.files -= 1;
-        // One that another one names is not waited for.
-        let kinds = if depth == 0 { Kinds::FilesAndPipes } else { Kinds::Files };
-        let text = files::read_limited(Path::new(path), kinds, self.bytes);
-        let text = text.map_err(|error| UsageError::OptionsFile {
-            path: shown(),
-            reason: error.to_string(),
-        })?;
-        self.bytes -= text.len() as u64;
-        let words = response::words(&text, self.room)?;
-        self.room -= words.len();
+        let words = self.budget.file(path, depth)?;
         self.words(words.into_iter().peekable(), depth + 1)
     }
 }
@@ -211,8 +179,7 @@ fn joined(word: &OsStr) -> Option<(&'static NvccOptionRow, &OsStr)> {
 
 /// The words of the text of a variable: `NVCC_APPEND_FLAGS`, or `LIBRARIES` of a profile.
 pub(crate) fn words_of(text: &OsStr) -> Result<Vec<OsString>, UsageError> {
-    let words = response::words(text.as_bytes(), MAX_WORDS)?;
-    Ok(words.into_iter().map(|word| OsString::from_vec(word.into_vec())).collect())
+    response::words(text.as_bytes(), MAX_WORDS)
 }
 
 #[cfg(test)]

@@ -17,6 +17,6 @@ pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
 
 /// The release of a command line: the one it names, or that of the toolkit in whose shadow this
 /// program is. Only for the command: the program around a library is in no toolkit.
-pub(crate) fn chosen(options: &CommandOptions) -> Option<&'static Dialect> {
+pub(super) fn chosen(options: &CommandOptions) -> Option<&'static Dialect> {
     named(options).or_else(marker::release)
 }

@@ -4,6 +4,7 @@
 //! row for each option and drives parsing, help, the man page, completions and the tool note. The
 //! grammar is nvlink's (docs/rules/command-line.md).
 
+pub(crate) mod budget;
 mod check;
 pub(crate) mod dialect;
 mod note;
@@ -51,6 +52,9 @@ pub struct CommandOptions {
     values: Vec<Option<Vec<OsString>>>,
     /// Given options that only some releases know, and the errors of the others.
     newer: Vec<(ReleaseWord, UsageError)>,
+    /// The release that a command line follows ([`dialect::chosen`]); `None` if the inputs decide,
+    /// and for options that a program has made.
+    pub(crate) release: Option<&'static Dialect>,
 }
 
 /// An option, value or target that not every release knows.
@@ -158,7 +162,13 @@ impl Target {
 impl CommandOptions {
     fn new() -> Self {
         let values = TABLE.iter().map(|_| None).collect();
-        CommandOptions { inputs: Vec::new(), target: None, values, newer: Vec::new() }
+        CommandOptions {
+            inputs: Vec::new(),
+            target: None,
+            values,
+            newer: Vec::new(),
+            release: None,
+        }
     }
 
     /// No options, for decisions of the environment alone.

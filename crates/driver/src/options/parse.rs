@@ -7,23 +7,12 @@
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
+use super::budget::WordBudget;
 use super::check::{check, check_basics, ignores_host_info};
 use super::table::{OptionArity, OptionId, OptionRow, Origin, RISCV64};
-use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, response, version};
-use crate::os::files::{self, Kinds};
+use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, version};
 use culd_link::{DIALECTS, Dialect};
-
-/// The number of options files that may be open at once, one naming the next; nvlink's number.
-const MAX_DEPTH: usize = 15;
-
-/// Limits of all options files together; each use of a file counts, because a few bytes can name
-/// others thousands of times. A link of 100,000 objects stays below.
-const MAX_FILES: usize = 1000;
-const MAX_BYTES: u64 = 32 << 20;
-/// Words of options files, and elements of lists.
-const MAX_WORDS: usize = 1 << 18;
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -59,9 +48,7 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
     let mut parser = OptionParser {
         options: CommandOptions::new(),
         redefined: Vec::new(),
-        files: MAX_FILES,
-        bytes: MAX_BYTES,
-        room: MAX_WORDS,
+        budget: WordBudget::default(),
     };
     let read = match args.is_empty() {
         true => Err(UsageError::Nothing),
@@ -77,8 +64,9 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
     ParsedCommandLine { request, redefined, ignores_host_info, reported_target, notes, color }
 }
 
-fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
+fn finish(mut options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
     let release = dialect::chosen(&options);
+    options.release = release;
     if let Some(release) = release {
         options.check_release(release)?;
     }
@@ -103,10 +91,7 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
 struct OptionParser {
     options: CommandOptions,
     redefined: Vec<&'static str>,
-    /// The remaining numbers of options files, of their bytes, and of words in them and in lists.
-    files: usize,
-    bytes: u64,
-    room: usize,
+    budget: WordBudget,
 }
 
 impl OptionParser {
@@ -129,21 +114,7 @@ impl OptionParser {
     }
 
     fn options_file(&mut self, path: &OsStr, depth: usize) -> Result<(), UsageError> {
-        let shown = || culd_text::name(path);
-        if depth == MAX_DEPTH || self.files == 0 {
-            return Err(UsageError::TooManyOptionsFiles(shown()));
-        }
-        self.files -= 1;
-        // One that another one names is not waited for.
-        let kinds = if depth == 0 { Kinds::FilesAndPipes } else { Kinds::Files };
-        let text = files::read_limited(Path::new(path), kinds, self.bytes);
-        let text = text.map_err(|error| UsageError::OptionsFile {
-            path: shown(),
-            reason: error.to_string(),
-        })?;
-        self.bytes -= text.len() as u64;
-        let words = response::words(&text, self.room)?;
-        self.room -= words.len();
+        let words = self.budget.file(path, depth)?;
         self.words(words.into_iter().peekable(), depth + 1)
     }
 
@@ -186,13 +157,10 @@ impl OptionParser {
         depth: usize,
     ) -> Result<(), UsageError> {
         let values: Vec<OsString> = match row.takes {
-            OptionArity::List(_) => response::elements(value, self.room)?,
+            OptionArity::List(_) => self.budget.list(value)?,
             OptionArity::Path(_) => vec![value.to_owned()],
             _ => vec![self.one_value(row, value)?.into()],
         };
-        if matches!(row.takes, OptionArity::List(_)) {
-            self.room -= values.len();
-        }
         if row.id == OptionId::OptionsFile {
             // The tool note records that there was one; its words are parsed like others.
             self.options.values[row.id as usize] = Some(Vec::new());
@@ -299,7 +267,9 @@ pub(crate) fn number(text: &str) -> Result<i32, UsageError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::{MAX_BYTES, MAX_WORDS};
     use super::*;
+    use std::path::Path;
 
     fn parsed(line: &str) -> ParsedCommandLine {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())

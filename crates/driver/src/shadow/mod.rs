@@ -25,7 +25,7 @@ use thiserror::Error;
 
 use crate::messages::{Line, RunOutcome};
 use crate::options::{CommandOptions, OptionId, dialect};
-use crate::toolkit::marker::{self, Marker, ToolkitChange};
+use crate::toolkit::marker::{self, Marker, OwnShadow, ToolkitChange};
 
 pub(crate) use check::check_shadow;
 
@@ -215,11 +215,14 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
     Ok(real)
 }
 
-/// The line before a link by the linker of a shadow. A toolkit of another release is an error,
+/// The line before a link by the linker of `shadow`. A toolkit of another release is an error,
 /// unless the options name the release: another release may choose other rules, images and
 /// libraries.
-pub(crate) fn before_link(options: &CommandOptions) -> Result<Option<Line>, Line> {
-    let Some((dir, marker)) = marker::own() else { return Ok(None) };
+pub(crate) fn before_link(
+    shadow: OwnShadow,
+    options: &CommandOptions,
+) -> Result<Option<Line>, Line> {
+    let OwnShadow { dir, marker } = shadow;
     let again = vec![format!("run 'culd install-shadow {}' again", dir.display())];
     if dialect::named(options).is_none()
         && let Some(ToolkitChange::Release(now)) = marker.toolkit_change()

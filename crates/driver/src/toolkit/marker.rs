@@ -102,19 +102,26 @@ impl Marker {
     }
 }
 
+/// The shadow toolkit that this program is the linker of.
+pub(crate) struct OwnShadow {
+    /// Its folder.
+    pub(crate) dir: PathBuf,
+    pub(crate) marker: Marker,
+}
+
 /// The shadow that this program is the linker of: by the path that it was started by, or by its
-/// file.
-pub(crate) fn own() -> Option<(PathBuf, Marker)> {
+/// file. Reads files, so each caller asks once and passes the answer on.
+pub(crate) fn own() -> Option<OwnShadow> {
     let paths = [programs::own(), std::env::current_exe().ok()];
     paths.into_iter().flatten().find_map(|path| {
         let dir = path.parent()?.parent()?;
-        Some((dir.to_owned(), Marker::read(dir)?))
+        Some(OwnShadow { dir: dir.to_owned(), marker: Marker::read(dir)? })
     })
 }
 
 /// The release of the toolkit in whose shadow this program is the linker, if its rules are known.
 pub(crate) fn release() -> Option<&'static Dialect> {
-    own()?.1.dialect()
+    own()?.marker.dialect()
 }
 
 /// The states of the files that identify a toolkit.
