@@ -261,7 +261,6 @@ impl<'d> Records<'d> {
     }
 
     /// The error of the next record; iteration ends there.
-    #[cold]
     fn defect(&mut self) -> Malformed {
         let at = (self.size - self.rest.len()) as u64;
         let rest = std::mem::take(&mut self.rest);

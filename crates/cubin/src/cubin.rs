@@ -558,7 +558,6 @@ fn file_range<'d>(data: &'d [u8], raw: &RawSection) -> Option<&'d [u8]> {
     read::bytes(data, start, size)
 }
 
-#[cold]
 fn nameless(header: &RawHeader, index: usize, raw: &RawSection) -> Malformed {
     let name = raw.sh_name.get(Le);
     let what = format!("name of section {index} at {name:#x} is not a terminated string");
@@ -607,7 +606,6 @@ enum HeaderDefect {
 }
 
 impl HeaderDefect {
-    #[cold]
     fn malformed(self, data: &[u8], name: &[u8], raw: &RawSection) -> Malformed {
         let size = raw.sh_size.get(Le);
         let what = match self {

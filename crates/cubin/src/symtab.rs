@@ -91,7 +91,6 @@ pub(crate) fn read<'d>(
     Ok(SymbolTable { symbols, strings, raws })
 }
 
-#[cold]
 fn nameless(table: &Section<'_>, index: usize, raw: &Sym64<Le>) -> Malformed {
     let name = raw.st_name.get(Le);
     let what = format!("name of symbol {index} at {name:#x} is not a terminated string");
@@ -133,7 +132,6 @@ struct SymbolPlaces<'s, 'd> {
 
 impl SymbolPlaces<'_, '_> {
     /// A special section index.
-    #[cold]
     fn of(&self, index: usize, raw: &Sym64<Le>) -> Result<SymbolSection, Malformed> {
         let at = ENTRY * index as u64;
         match raw.st_shndx.get(Le).0 {

@@ -6,8 +6,6 @@
 
 /// `bytes` as text: UTF-8 as it is, any other byte as `\xe9`. For messages and the like: links need
 /// no text.
-#[cold]
-#[inline(never)]
 pub fn text_of(bytes: &[u8]) -> String {
     culd_text::bytes(bytes)
 }

@@ -115,7 +115,6 @@ impl RelocDesc {
     /// Whether the fields can hold `value`: an address as an unsigned or as a two's complement
     /// number, with no low bits lost, and the whole bank number. Always true for fields that are
     /// meant to take only a part.
-    #[inline]
     pub fn fits(&self, value: RelocValue) -> bool {
         let bank_fits = self.bank.is_none_or(|bits| u64::from(value.bank) <= mask(bits));
         let address = value.address;
@@ -154,7 +153,6 @@ impl RelocDesc {
 
     /// The bits of the address that the fields are meant to hold, if they are meant to hold all of
     /// it.
-    #[inline]
     pub fn address_bits(&self) -> Option<Range<u8>> {
         self.address.map(|(start, end)| start..end)
     }

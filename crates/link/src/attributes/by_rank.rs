@@ -59,7 +59,7 @@ impl PassedKinds {
         let mut numbers: HashMap<Vec<(u8, u32)>, u32> = HashMap::new();
         let mut counts: Vec<usize> = Vec::new();
         let mut number_of = vec![NONE; functions.len()];
-        let (mut key, mut last) = (Vec::new(), (Vec::new(), NONE));
+        let mut key = Vec::new();
         for (&node, number) in functions.iter().zip(&mut number_of) {
             let has = lists.has(node);
             if !has.any(ListTraits::INHERITED) || has.any(ListTraits::ACCUMULATES) {
@@ -68,15 +68,9 @@ impl PassedKinds {
             key.clear();
             let passed = passed_on(lists, node);
             key.extend(passed.map(|attribute| (attribute.code(), attribute.number())));
-            // Most functions pass on the same as the one before.
-            if last.1 == NONE || last.0 != key {
-                let next = counts.len() as u32;
-                let known = *numbers.entry_ref(&key).or_insert(next);
-                counts.resize(counts.len().max(known as usize + 1), 0);
-                last = (key.clone(), known);
-            }
-            *number = last.1;
-            counts[last.1 as usize] += 1;
+            *number = *numbers.entry_ref(&key).or_insert(counts.len() as u32);
+            counts.resize(counts.len().max(*number as usize + 1), 0);
+            counts[*number as usize] += 1;
         }
         let mut most: Vec<usize> = (0..counts.len()).collect();
         most.sort_by_key(|&number| std::cmp::Reverse(counts[number]));

@@ -93,7 +93,6 @@ impl TraitsByCode {
         self.0[usize::from(code)]
     }
 
-    #[inline]
     fn of(&self, attribute: &OutAttribute<'_>) -> ListTraits {
         match attribute {
             // Most EXTERNS are empty by now: their functions are defined.
@@ -225,10 +224,7 @@ impl<'d> AttributeLists<'d> {
         if place.block != OWN {
             let gone = OutAttribute::Number { format: 0, code: 0, value: 0 };
             let taken = |attribute: &mut _| std::mem::replace(attribute, gone.clone());
-            let list = self.get_mut(node);
-            // Most entries inherit few attributes.
-            let mut own = Vec::with_capacity(list.len() + 2);
-            own.extend(list.iter_mut().map(taken));
+            let own = self.get_mut(node).iter_mut().map(taken).collect();
             self.places[node] = ListPlace { block: OWN, start: self.own.len() as u32, len: 0 };
             self.own.push(own);
         }
@@ -264,7 +260,6 @@ impl<'d> AttributeLists<'d> {
 impl<'d> Index<NodeId> for AttributeLists<'d> {
     type Output = [OutAttribute<'d>];
 
-    #[inline]
     fn index(&self, node: NodeId) -> &[OutAttribute<'d>] {
         let ListPlace { block: piece, start, len } = self.places[node];
         match piece {

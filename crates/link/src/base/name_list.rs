@@ -38,7 +38,6 @@ impl NameList {
 
     /// Makes room for the place of name number `index` and of 1024 more: names mostly come in
     /// ascending order.
-    #[cold]
     fn grow(&mut self, index: usize) {
         self.places.resize(index + 1 + 1024, 0);
     }

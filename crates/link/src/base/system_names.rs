@@ -16,8 +16,7 @@ pub(crate) fn is_unified_table(name: &[u8]) -> bool {
         b"__UDT_CANONICAL",
         b"__UDT_END",
     ];
-    // Fast path: most names do not begin like these.
-    name.starts_with(b"__U") && NAMES.contains(&name)
+    NAMES.contains(&name)
 }
 
 /// True for the variables by which a program names the system's part of shared memory, and for the

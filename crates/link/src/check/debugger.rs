@@ -21,9 +21,7 @@ pub(crate) fn report(objects: &InputObjects<'_>, options: &LinkOptions, diags: &
     let counts = |object: &InputObject<'_>| object.has_code() && !object.system;
     let with_code = || objects.iter().filter(|(_, object)| counts(object));
     let compiled = |wanted: bool| {
-        let may_be = move |object: &InputObject<'_>| !wanted || names_debugger(object);
-        let is = move |object| compiled_for_debugger(object) == Some(wanted);
-        with_code().filter(move |(_, object)| may_be(object) && is(object))
+        with_code().filter(move |(_, object)| compiled_for_debugger(object) == Some(wanted))
     };
     // With one such object, nvlink makes the whole program one for a debugger.
     let program = options.for_debugger() || compiled(true).next().is_some();
@@ -37,12 +35,6 @@ pub(crate) fn report(objects: &InputObjects<'_>, options: &LinkOptions, diags: &
     }
     let file = odd.swap_remove(0).1.name.to_owned();
     diags.info(Message::DebugMixture { file, debug, others: odd.len() });
-}
-
-/// False if no tool can have had `-g`: a cheap check first, since most notes lack these two
-/// letters.
-fn names_debugger(object: &InputObject<'_>) -> bool {
-    object.tkinfo.windows(2).any(|word| word == b"-g")
 }
 
 /// True if the compiler had `-g`; `None` without a note of the compiler.

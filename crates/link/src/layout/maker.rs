@@ -106,11 +106,7 @@ impl ContentMaker<'_, '_> {
 
     /// The concatenated lists of `functions`, and the bytes of each list.
     fn function_info(&self, functions: &[NodeId]) -> (Vec<u8>, Vec<(SectionId, u32)>) {
-        // Most lists are nearly as long as in the input.
-        let source = |&node: &NodeId| self.merged.function_infos[node];
-        let read = functions.iter().filter_map(source).map(|source| source.size);
-        let mut out = Vec::with_capacity(read.sum::<usize>() * 9 / 8);
-        let mut sizes = Vec::with_capacity(functions.len());
+        let (mut out, mut sizes) = (Vec::new(), Vec::new());
         let mut maker = ListMaker::default();
         for &node in functions {
             let Some(source) = self.merged.function_infos[node] else { continue };

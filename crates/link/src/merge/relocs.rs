@@ -5,7 +5,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, sht};
-use culd_cubin::{RelocEntry, Section, SectionIndex, SymbolIndex};
+use culd_cubin::{RelocEntry, Section, SymbolIndex};
 
 use super::Merger;
 use crate::base::derived_names::Prefix;
@@ -148,15 +148,9 @@ impl<'d> Merger<'_, 'd> {
         draft.resolved_relas.push(ResolvedRelaSection { section, targets: vec![target] });
     }
 
-    /// The names of relocation sections for output section `section`, where `input` of `object`
-    /// patches `patched`. Jump slots go into one section with another name.
-    fn reloc_names(
-        &mut self,
-        object: &InputObject<'d>,
-        input: &Section<'d>,
-        patched: SectionIndex,
-        section: SectionId,
-    ) -> RelocNames<'d> {
+    /// The names of the relocation sections that `input` brings for output section `section`. Jump
+    /// slots go into one section with another name.
+    fn reloc_names(&mut self, input: &Section<'d>, section: SectionId) -> RelocNames<'d> {
         let draft = &mut self.merged.draft;
         let output = &draft.sections[section];
         let (front, bytes): (_, &[u8]) = match input.sh_type {
@@ -168,11 +162,6 @@ impl<'d> Merger<'_, 'd> {
         }
         let own = Some((front, input.name));
         let name = draft.names.get(output.name);
-        // Fast path: mostly the output section has its name from this file's section, so the bytes
-        // need not be read.
-        if std::ptr::eq(name, object.section(patched).name) {
-            return RelocNames { patched: output.name, own };
-        }
         // Phase `objects` has checked that this is the prefix, followed by the name of the patched
         // section.
         let tail = input.name.strip_prefix(bytes).unwrap_or(input.name);
@@ -221,7 +210,7 @@ impl<'d> Merger<'_, 'd> {
         if records.is_empty() {
             return;
         }
-        let called = self.reloc_names(object, input, source.target, section);
+        let called = self.reloc_names(input, section);
         let name = self.reloc_name(Prefix::Rela, called);
         let reloc = self.reloc_section(name, sht::RELA, section);
         if self.merged.draft.dialect.leaves_rel_names {
@@ -263,7 +252,7 @@ impl<'d> Merger<'_, 'd> {
     ) {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
-        let called = self.reloc_names(object, input, source.target, section);
+        let called = self.reloc_names(input, section);
         let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
         let mut alive = false;
         let patched = PatchedSection { id, object, target: source.target };

@@ -42,7 +42,6 @@ struct CheckedRecords<'o, 'd> {
 /// True if the patched field lies inside a section of `size` bytes. A record that only the driver
 /// applies may exceed it, as an address in a 32-bit element of an array does: nvlink keeps such
 /// records.
-#[inline]
 fn fits(desc: &RelocDesc, reloc: &RelocEntry, size: u64) -> bool {
     let rest = size.checked_sub(reloc.offset);
     rest.is_some_and(|rest| desc.span_bytes() as u64 <= rest) || !desc.is_applicable()
@@ -55,7 +54,6 @@ impl<'d> InputObject<'d> {
     pub(super) fn check_relocations(&mut self) -> Result<(), Malformed> {
         let mut described = Vec::new();
         let mut shared_uses = Vec::new();
-        let shared = self.shared_symbols();
         for (index, section, target) in self.reloc_sections() {
             let patched = self.section(target);
             if is_rewritten(self.role(target)) {
@@ -85,11 +83,10 @@ impl<'d> InputObject<'d> {
                 }
             };
             described.extend(records.into_iter().map(|function| (target, function)));
-            if let (Some((first, last)), Some(function)) = (shared, function) {
+            if let Some(function) = function {
                 section.relocations().iter().for_each(|reloc| {
-                    let variable = reloc.symbol;
-                    if variable >= first && variable <= last && self.symbol(variable).is_shared() {
-                        shared_uses.push((function, variable));
+                    if self.symbol(reloc.symbol).is_shared() {
+                        shared_uses.push((function, reloc.symbol));
                     }
                 });
             }

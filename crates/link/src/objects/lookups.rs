@@ -26,7 +26,6 @@ impl Lookups {
         let mut patched = vec![false; cubin.sections.len()];
         let mut parameter_banks = Vec::new();
         let mut unified = Vec::new();
-        let mut codes = 0;
         for ((index, section), role) in cubin.section_indices().zip(roles) {
             match role {
                 SectionRole::Reloc => {
@@ -37,14 +36,13 @@ impl Lookups {
                 SectionRole::Constant(0) | SectionRole::Parameters => {
                     parameter_banks.extend(section.info_section().map(|code| (code, index)));
                 }
-                SectionRole::Text => codes += 1,
                 SectionRole::JumpSlot | SectionRole::FunctionIds | SectionRole::VariableIds => {
                     unified.push(index)
                 }
                 _ => {}
             }
         }
-        let mut code_functions = Vec::with_capacity(codes + unified.len());
+        let mut code_functions = Vec::new();
         let mut literals = Vec::new();
         for (index, symbol) in cubin.symbol_indices() {
             let Some(place) = symbol.defined_in() else { continue };
@@ -121,14 +119,5 @@ impl<'d> InputObject<'d> {
     pub(crate) fn parameter_bank(&self, text: SectionIndex) -> Option<SectionIndex> {
         let at = self.lookups.parameter_banks.binary_search_by_key(&text, |entry| entry.0).ok()?;
         Some(self.lookups.parameter_banks[at].1)
-    }
-
-    /// The first and the last symbol that is a shared variable. Most records name a symbol outside
-    /// of this range.
-    pub(super) fn shared_symbols(&self) -> Option<(SymbolIndex, SymbolIndex)> {
-        let symbols = self.cubin.symbol_indices();
-        let mut shared = symbols.filter(|(_, symbol)| symbol.is_shared()).map(|(index, _)| index);
-        let first = shared.next()?;
-        Some((first, shared.last().unwrap_or(first)))
     }
 }

@@ -52,17 +52,11 @@ impl AttributeCodes {
 impl<'d> RecordTables<'d> {
     /// Reads the records of `cubin`, whose sections have `roles`.
     pub(super) fn read(cubin: &Cubin<'d>, roles: &[SectionRole]) -> Result<Self, Malformed> {
-        // Each function with code has a record in each half.
-        let functions = roles.iter().filter(|role| matches!(role, SectionRole::Text)).count();
         let mut reader = RecordReader {
             cubin,
-            tables: RecordTables {
-                register_counts: Vec::with_capacity(2 * functions),
-                ..RecordTables::default()
-            },
+            tables: RecordTables::default(),
             prototype_bytes: 0,
             most_prototype_bytes: 64 * cubin.strings.len() + (1 << 20),
-            last_string: None,
         };
         for ((index, section), role) in cubin.section_indices().zip(roles) {
             reader.section(index, section, *role)?;
@@ -149,8 +143,6 @@ struct RecordReader<'a, 'd> {
     prototype_bytes: usize,
     /// Limit of `prototype_bytes`, which no sound file exceeds.
     most_prototype_bytes: usize,
-    /// Offset and length of the last string: many consecutive records name the same one.
-    last_string: Option<(u32, usize)>,
 }
 
 impl<'d> RecordReader<'_, 'd> {
@@ -205,7 +197,6 @@ impl<'d> RecordReader<'_, 'd> {
     }
 
     /// Checks that the symbols of a record exist, and that it has the length that its kind needs.
-    #[inline]
     fn check_info_record(
         &self,
         section: &Section<'_>,
@@ -287,7 +278,6 @@ impl<'d> RecordReader<'_, 'd> {
         Ok(())
     }
 
-    #[inline]
     fn check_function(
         &self,
         section: &Section<'_>,
@@ -302,22 +292,16 @@ impl<'d> RecordReader<'_, 'd> {
 
     /// Checks that the string of a record at `at` exists, and that the file's records do not read
     /// the same bytes over and over.
-    #[inline]
     fn check_string(
         &mut self,
         section: &Section<'_>,
         at: u64,
         offset: u32,
     ) -> Result<(), Malformed> {
-        let length = match self.last_string {
-            Some((last, length)) if last == offset => length,
-            _ => match self.cubin.string(offset) {
-                Some(string) => string.len(),
-                None => return Err(no_string(section, at, offset, false)),
-            },
+        let Some(string) = self.cubin.string(offset) else {
+            return Err(no_string(section, at, offset, false));
         };
-        self.last_string = Some((offset, length));
-        self.prototype_bytes += length;
+        self.prototype_bytes += string.len();
         if self.prototype_bytes > self.most_prototype_bytes {
             return Err(no_string(section, at, offset, true));
         }
@@ -325,7 +309,6 @@ impl<'d> RecordReader<'_, 'd> {
     }
 }
 
-#[cold]
 fn wrong_length(section: &Section<'_>, at: u64, record: &Record<'_>) -> Malformed {
     let (code, length) = (record.code, record.payload.len());
     let needed = match expected(code) {
@@ -336,20 +319,17 @@ fn wrong_length(section: &Section<'_>, at: u64, record: &Record<'_>) -> Malforme
     Malformed::section(section.name, at, what)
 }
 
-#[cold]
 fn no_symbol(section: &Section<'_>, at: u64, record: &Record<'_>, symbol: u32) -> Malformed {
     let code = record.code;
     let what = format!("attribute {code:#04x} names symbol {symbol}, which does not exist");
     Malformed::section(section.name, at, what)
 }
 
-#[cold]
 fn no_function(section: &Section<'_>, at: u64, index: SymbolIndex, exists: bool) -> Malformed {
     let what = if exists { "is no function" } else { "does not exist" };
     Malformed::section(section.name, at, format!("symbol {} {what}", index.0))
 }
 
-#[cold]
 fn no_string(section: &Section<'_>, at: u64, offset: u32, exists: bool) -> Malformed {
     let what = match exists {
         true => "the records' strings overlap too much".to_owned(),

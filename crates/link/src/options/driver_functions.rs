@@ -49,11 +49,9 @@ const DRIVER_FUNCTIONS: &[&[u8]] = &[
 
 /// True for names of functions of the driver, which a linked program may leave undefined.
 pub(crate) fn is_driver_function(name: &[u8], dialect: &Dialect) -> bool {
-    // Fast path: most names are those of C++.
-    !name.starts_with(b"_Z")
-        && (name.starts_with(SYSTEM_CALL)
-            || DRIVER_FUNCTIONS.contains(&name)
-            || dialect.driver_functions.contains(&name))
+    name.starts_with(SYSTEM_CALL)
+        || DRIVER_FUNCTIONS.contains(&name)
+        || dialect.driver_functions.contains(&name)
 }
 
 /// The first release whose linker knows that the driver has this function.

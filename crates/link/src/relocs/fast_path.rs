@@ -89,7 +89,6 @@ impl<'d> RelocResolver<'_, 'd> {
     /// The result for a record against a fast symbol, with its place at `offset` of the output
     /// section: the kept record, or `Some(None)` if it is dropped. `None` if the record needs
     /// `InputWalk::apply_resolution`.
-    #[inline]
     pub(super) fn resolve_fast(
         &self,
         place: &PlaceContext,

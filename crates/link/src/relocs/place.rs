@@ -88,7 +88,6 @@ impl InputRecords<'_, '_> {
 
     /// The offset in the output section for byte `offset` of the input section; `None` if that byte
     /// is dropped.
-    #[inline]
     pub(super) fn translate(&self, offset: u64) -> Option<u64> {
         match self.places {
             OffsetMapping::At { base, moves: [] } => Some(base + offset),
@@ -104,7 +103,6 @@ impl InputRecords<'_, '_> {
     }
 
     /// As [`InputRecords::translate`], fast for ascending offsets.
-    #[inline]
     pub(super) fn translate_from(
         &self,
         cursor: &mut offset_map::OffsetCursor,

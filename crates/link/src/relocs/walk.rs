@@ -312,7 +312,6 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
 
     /// Resolves a record with its place at `offset` of the output section; `None` if that byte was
     /// dropped.
-    #[inline]
     fn resolve_at(
         &mut self,
         offset: Option<u64>,

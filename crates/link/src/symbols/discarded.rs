@@ -53,7 +53,6 @@ impl DiscardedRecords {
     }
 
     /// True if `record`, one of those that patch `patched`, is discarded.
-    #[inline]
     pub(crate) fn contains(
         &self,
         symbols: &Symbols,
