@@ -21,7 +21,7 @@ impl Flavour {
     }
 }
 
-/// The devices that code for an SM number also suits.
+/// The devices, besides its own, that code for an SM number runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
     /// `sm_90`: later devices of the same major number; PTX suits all later devices.
@@ -79,7 +79,7 @@ pub struct Arch {
     /// The most bytes of shared memory that a block can have on the device, with the system's; 0 on
     /// targets for which no linker has that limit.
     pub device_shared: u64,
-    /// The first and the last release of CUDA that know it, as notes store releases: 130 is 13.0.
+    /// The first and the last release of CUDA that knows it. 130 is 13.0, as in notes.
     pub releases: (u16, u16),
     /// True if files have a section `.nv.compat`.
     pub has_compat: bool,
@@ -137,8 +137,8 @@ impl Arch {
     }
 }
 
-/// All architectures, ascending. `accepts` is nvlink 13.0.88's matrix (docs/rules/diagnostics.md),
-/// of sm_107 13.4's.
+/// All architectures, ascending. `accepts` has the objects that nvlink 13.0.88 links for each of
+/// them (docs/rules/diagnostics.md); for sm_107 those of 13.4.
 #[rustfmt::skip]
 pub const ARCHS: &[Arch] = &[
     //   name       SM   variant      objects of    flavour

@@ -251,8 +251,8 @@ impl<'d> Records<'d> {
         Records { section, size: data.len(), rest: data }
     }
 
-    /// The next record, if it is whole and of a known format. If there is none, iterating says
-    /// whether that is the end or an error.
+    /// The next record, if it is whole and of a known format. If there is none, [`Iterator::next`]
+    /// says whether the records end there or one is damaged.
     #[inline]
     pub fn next_whole(&mut self) -> Option<Record<'d>> {
         let (record, rest) = first(self.rest)?;

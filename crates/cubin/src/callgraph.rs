@@ -1,9 +1,9 @@
 //! `.nv.callgraph` and `.nv.prototype`: who calls whom, and with which signature.
 //!
-//! In: the bytes of the section. Out: [`Edge`]s. A call-graph section is pairs of 32-bit words; a
-//! pair whose first word is 0 opens a list, its second word says which: -1 direct calls, -2
-//! functions whose address is taken, -3 functions that make indirect calls, -4 functions that name
-//! the address of a function they know. A prototype section is (symbol, string) pairs.
+//! In: the bytes of the section. Out: [`Edge`]s. A call-graph section consists of pairs of 32-bit
+//! words. A pair whose first word is 0 opens a list, and its second word says which one: -1 direct
+//! calls, -2 functions whose address is taken, -3 functions that make indirect calls, -4 functions
+//! that name the address of a certain function. A prototype section is (symbol, string) pairs.
 
 use crate::cubin::{Section, SymbolIndex};
 use crate::error::Malformed;

@@ -46,7 +46,7 @@ pub const INSTRUCTION: u64 = 16;
 pub const MAGIC: u32 = 0xc000_0001;
 /// CUDA 12.8 adds this to the number of entries, which is the second word in its files.
 pub const HEAD_OF_12_8: u32 = 0x4000_0000;
-/// Bytes of the words in front of the bits, and the same in CUDA 12.8.
+/// Bytes of the words in front of the bits. The second number is for CUDA 12.8.
 const HEAD: usize = 12;
 const SHORT_HEAD: usize = 8;
 
@@ -60,7 +60,7 @@ pub enum CapsuleForm {
     Full,
     /// One instruction in four bytes.
     Short,
-    /// Several instructions, behind two bytes a few full records.
+    /// Several instructions: two bytes, then a few full records.
     Group,
 }
 
@@ -338,12 +338,12 @@ struct EntryWalk<'d> {
     at: usize,
 }
 
-/// The bits of the last word that are those of no entry.
+/// The bits of the last word that belong to no entry.
 fn spare_bits(entries: u32) -> u32 {
     if entries.is_multiple_of(32) { 0 } else { u32::MAX << (entries % 32) }
 }
 
-/// True for an entry that is in the table as a bit only.
+/// True for an entry of which the table has only the bit.
 fn is_elided(bits: &[u8], number: u32) -> Option<bool> {
     Some(read::u8_at(bits, number as usize / 8)? >> (number % 8) & 1 != 0)
 }

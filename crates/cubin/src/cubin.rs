@@ -47,10 +47,11 @@ pub struct Header {
     pub os_abi: u8,
     /// `e_ident[EI_ABIVERSION]`.
     pub abi_version: u8,
-    /// `e_version`: 1, in files of CUDA 12 and older for sm_90 and older the release (129).
+    /// `e_version`: 1. In files of CUDA 12 and older for sm_90 and older it is the release (129).
     pub version: u32,
-    /// Bits 0-7 kind, 8-23 SM number, 24-31 section index of the cuinfo note; in those files bits
-    /// 0-7 SM number, 11 `a`, 16-23 virtual architecture.
+    /// `e_flags`. Bits 0-7: kind; 8-23: SM number; 24-31: section index of the cuinfo note. In the
+    /// files of CUDA 12 that [`Header::version`] names, bits 0-7: SM number; 11: `a` target; 16-23:
+    /// virtual architecture.
     pub flags: u32,
 }
 
@@ -73,7 +74,7 @@ impl Header {
         self.is_of_cuda_12().then_some(info)
     }
 
-    /// True for code for an `a` target, as far as files of CUDA 12.9 say it here.
+    /// True if the flags of a file of CUDA 12 say that its code is for an `a` target.
     pub fn is_accelerated_of_cuda_12(&self) -> bool {
         match self.is_of_cuda_12() {
             true => self.flags & 0x800 != 0,
@@ -99,8 +100,8 @@ pub struct Section<'d> {
     pub info: u32,
     /// `sh_addralign`, at most [`MAX_ALIGN`].
     align: u32,
-    /// True where `sh_info` names a section although the flag for it is not set: CUDA 12.3 and
-    /// older leave it out.
+    /// True where `sh_info` names a section although the flag that says so is not set: CUDA 12.3
+    /// and older do not set it.
     unmarked_info: bool,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],
@@ -457,14 +458,15 @@ impl<'d> Cubin<'d> {
     }
 }
 
-/// Bounds the bytes of all names together: tables whose entries all name ends of one long string
-/// would take quadratic time.
+/// A limit for the bytes of all names together. Without it, a table whose entries all name ends of
+/// one long string would take quadratic time.
 pub(crate) struct NameBudget {
     left: usize,
 }
 
 impl NameBudget {
-    /// Names of a sound file are a few times their table at most.
+    /// The limit for names in the string table `table`. Those of a sound file are together a few
+    /// times as long as the table at most.
     pub(crate) fn new(table: &[u8]) -> Self {
         NameBudget { left: table.len().saturating_mul(64).saturating_add(1 << 20) }
     }
@@ -573,7 +575,8 @@ fn section_bytes<'d>(
     let sh_type = raw.sh_type.get(Le).0;
     let align = raw.sh_addralign.get(Le).max(1);
     let nobits = elf::is_nobits(sh_type);
-    // nvlink gives shared memory with an `extern` array the size of the other variables for one.
+    // nvlink writes the size of the other variables as the alignment of shared memory with an
+    // `extern` array.
     if !(align.is_power_of_two() || nobits) || align > MAX_ALIGN {
         return Err(HeaderDefect::Alignment);
     }
@@ -581,7 +584,8 @@ fn section_bytes<'d>(
         return Err(HeaderDefect::Size);
     }
     let record = record_size(sh_type);
-    // nvlink divides by it, and leaves out records or ends with a signal.
+    // nvlink divides by the size of a record. If it is wrong, nvlink leaves out records or ends
+    // with a signal.
     if record != 1 && raw.sh_entsize.get(Le) != record && is_table(sh_type) {
         return Err(HeaderDefect::Entries);
     }
@@ -647,7 +651,7 @@ fn is_table(sh_type: u32) -> bool {
 /// several sizes.
 fn record_size(sh_type: u32) -> u64 {
     match sh_type {
-        // The header of the first may be without it, and actions are not read.
+        // The header of SYMTAB_SHNDX may lack the size, and nobody reads actions.
         sht::SYMTAB_SHNDX => 4,
         sht::CUDA_REL_ACTION => 1,
         _ => elf::entsize(sh_type).max(1),
@@ -685,7 +689,8 @@ fn is_symbol_table(sections: &[Section<'_>], index: u32) -> bool {
     section.is_some_and(|section| matches!(section.sh_type, sht::SYMTAB | sht::MERCURY_SYMTAB))
 }
 
-/// No two sections share bytes of the file, nor does one with a header table.
+/// Checks that no two sections share bytes of the file, and that none shares some with a header
+/// table.
 fn check_overlap(
     header: &RawHeader,
     table: &[RawSection],
@@ -703,7 +708,7 @@ fn check_overlap(
         }
     }
     ranges.push((table_start, table_start + 64 * table.len() as u64, usize::MAX));
-    // Nearly all are in order already, which this kind of sorting takes advantage of.
+    // Nearly all are in order already, and the stable sort is fast on runs.
     ranges.sort();
     let name = |index: usize| match sections.get(index) {
         Some(section) => format!("section '{}'", text_of(section.name)),
@@ -748,8 +753,8 @@ fn extent(raw: &RawSection, section: &Section<'_>) -> (u64, u64) {
     (start, start + section.data.len() as u64)
 }
 
-/// Relocation records name symbols that exist and places in their section. Places in Mercury code
-/// are not looked at: they count bytes before compression.
+/// Checks that relocation records name symbols that exist, and places in their section. Places in
+/// Mercury code are not looked at: they count bytes before compression.
 fn check_symbol_links(
     sections: &[Section<'_>],
     count: usize,
@@ -766,7 +771,8 @@ fn check_symbol_links(
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);
-        // Millions of records go through this: which one is wrong is looked for once one is.
+        // There may be millions of records, so this only finds out whether one is wrong. Which one
+        // it is, is looked for below.
         let (symbol, offset) = match relocations {
             Relocations::Rel(records) => largest(records.iter().map(rel)),
             Relocations::Rela(records) => largest(records.iter().map(rela)),

@@ -24,7 +24,7 @@ pub enum Abi {
 /// The ELF header. Section counts that do not fit go into section header 0, see [`section_counts`].
 #[derive(Debug, Clone, Copy)]
 pub struct FileHeader {
-    /// Which of CUDA's ABIs it is of.
+    /// The version of CUDA's ABI.
     pub abi: Abi,
     /// `e_type`.
     pub e_type: u16,
@@ -44,7 +44,8 @@ pub struct FileHeader {
     pub section_names: u16,
 }
 
-/// Section indices from here on do not fit `st_shndx`, nor larger section counts `e_shnum`.
+/// The first section index that does not fit `st_shndx`. A larger section count does not fit
+/// `e_shnum`.
 pub const RESERVED_INDEX: usize = 0xff00;
 
 /// `e_shnum`, and `sh_size` of section header 0. NVIDIA's tools write a count of exactly 0xff00

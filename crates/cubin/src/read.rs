@@ -43,8 +43,8 @@ pub(crate) fn c_str(data: &[u8], at: usize) -> Option<&[u8]> {
     tail.get(..first_nul(tail)?)
 }
 
-/// The index of the first NUL. Most names end before a search for long texts has started, so their
-/// words are read here.
+/// The index of the first NUL. A search for long texts (memchr) takes some time to start, and most
+/// names are short, so their first words are looked at here.
 fn first_nul(text: &[u8]) -> Option<usize> {
     const WORDS: usize = 6;
     const ONES: u64 = u64::MAX / 255;
@@ -52,7 +52,8 @@ fn first_nul(text: &[u8]) -> Option<usize> {
     let words = words.get(..WORDS).unwrap_or(words);
     for (place, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of each byte that is 0; of bytes behind the first of them, too.
+        // Sets the high bit of each byte that is 0. Bits of bytes behind the first of these may be
+        // set, too.
         let nuls = word.wrapping_sub(ONES) & !word & (ONES << 7);
         if nuls != 0 {
             return Some(8 * place + nuls.trailing_zeros() as usize / 8);

@@ -16,7 +16,7 @@ const COMMON: u32 = shn::COMMON as u32;
 /// Bytes of an entry.
 const ENTRY: u64 = 24;
 
-/// Section indices from here on are special, or those of a file with many sections.
+/// Section indices from here on are special, or occur in files with many sections only.
 const SPECIAL: usize = 0xff00;
 
 /// One symbol table.
@@ -29,7 +29,8 @@ pub(crate) struct SymbolTable<'d> {
 }
 
 impl<'d> SymbolTable<'d> {
-    /// The name of symbol `index`, if that of `raw` in the table with these `strings` is the same.
+    /// The name of symbol `index` of this table, if `raw`, a symbol of another table, takes the
+    /// same name from the same `strings`.
     fn name(&self, strings: &'d [u8], index: usize, raw: &Sym64<Le>) -> Option<&'d [u8]> {
         let same = self.raws.get(index)?.st_name == raw.st_name;
         let same = same && std::ptr::eq(self.strings, strings);
@@ -37,8 +38,8 @@ impl<'d> SymbolTable<'d> {
     }
 }
 
-/// The one symbol table of type `sh_type`. Names that `other` has for the same symbols are not
-/// looked for again.
+/// The one symbol table of type `sh_type`. A symbol with the same name in `other` takes the name
+/// from there, which saves the search for its end.
 pub(crate) fn read<'d>(
     sections: &[Section<'d>],
     sh_type: u32,

@@ -21,7 +21,7 @@ pub const ENTRY_SIZE: usize = 32;
 
 /// Bits of [`Entry::flags`].
 pub mod flag {
-    /// The entry is one: ptxas writes it in all.
+    /// The entry is valid: ptxas sets it in all.
     pub const VALID: u32 = 1;
     /// Linked, with or without an index file.
     pub const LINKED: u32 = 6;
@@ -38,7 +38,7 @@ pub struct Entry {
     pub symbol: SymbolIndex,
     /// See [`flag`].
     pub flags: u32,
-    /// Offset in `.nv.uft` or `.nv.udt`, bytes; of a function 0 before the last link.
+    /// Offset in `.nv.uft` or `.nv.udt`, bytes; 0 for a function before the final link.
     pub offset: u64,
     /// Its id.
     pub id: UnifiedId,
@@ -107,7 +107,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Offsets by id, bytes; of an id that is listed twice the last.
+    /// Offsets by id, bytes. If an id is listed twice, the last offset counts.
     pub fn offsets(&self) -> HashMap<UnifiedId, u64> {
         self.places.iter().map(|place| (place.id, place.offset)).collect()
     }

@@ -84,7 +84,7 @@ struct Spec {
     file: OsString,
 }
 
-/// Makes a fat binary as `words`, those behind the command, say.
+/// Makes the fat binary that `words`, the words behind the command, ask for.
 pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
     match FatbinaryRequest::read(words) {
         Ok(request) if request.help => (HELP.to_owned(), RunOutcome::success()),

@@ -23,8 +23,8 @@ use crate::shadow;
 use crate::toolkit::marker;
 use crate::toolkit::programs;
 
-/// The variable that has every line made by the real nvcc if it is `off`; the word does so for one
-/// line.
+/// The variable that leaves every line to the real nvcc if its value is `off`. The word below
+/// leaves one line to it.
 const VARIABLE: &str = "CULD_NVCC";
 const OFF: &str = "--culd=off";
 
@@ -101,8 +101,8 @@ fn understood(words: &[OsString], release: Option<&'static Dialect>) -> NvccLine
     }
 }
 
-/// True if a line without a phase is a link of objects that nvcc would make of device and host
-/// code.
+/// True if a line that names no phase asks for a link of objects: nvcc would first link their
+/// device code, then their host code.
 fn is_link(line: &CommandLine, plan: &DeviceLinkPlan) -> bool {
     let object = |input: &OsString| {
         let path = Path::new(input);

@@ -43,7 +43,7 @@ fn line(finding: Finding, severity: Severity) -> Line {
     Line::about(severity, Cause::Interface(Box::new(finding))).with_notes(notes)
 }
 
-/// The command: `words` stand behind its name.
+/// Runs the command; `words` stand behind its name.
 pub(crate) fn abi_check(words: &[OsString]) -> (String, RunOutcome) {
     if words.iter().any(|word| word == "-h" || word == "--help") {
         return (USAGE.to_owned(), RunOutcome::success());

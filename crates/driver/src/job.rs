@@ -38,7 +38,7 @@ pub struct LinkedImage {
     pub inputs: Vec<culd_report::ReportInput>,
     /// See [`LinkedImage::inputs`].
     pub objects: Vec<usize>,
-    /// The release whose rules were followed; `None` if it did not get as far.
+    /// The release whose rules were followed; `None` if the link ended before it was known.
     pub dialect: Option<&'static Dialect>,
 }
 
@@ -302,7 +302,7 @@ where
         if inputs.iter().any(|input| input.system) {
             return inputs.iter().enumerate().any(linked);
         }
-        // It has no code for the target, and is registered nevertheless where something is
+        // The library has no code for the target. It is registered nevertheless if something is
         // undefined.
         let library = Input { name: "", bytes: &[], system: true };
         let all: Vec<Input<'_>> = inputs.iter().copied().chain([library]).collect();
@@ -324,8 +324,8 @@ where
     PreparedLink { image, system, phases: outcome.phases, unused: outcome.unused }
 }
 
-/// Whether a line is about code for a debugger in a link that is for none. Who did not ask for
-/// debugging may have such code from a library, and is shown the line with `-v` only.
+/// True for a message about code for a debugger in a link that is not for one. A user who did not
+/// ask for debugging may have such code from a library, so the line is shown with `-v` only.
 fn is_about_unasked_debugging(message: &Message) -> bool {
     matches!(message, Message::DebugMixture { debug: true, .. })
 }

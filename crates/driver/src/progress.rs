@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Shorter links have no line.
 const AFTER: Duration = Duration::from_secs(1);
-/// The line is written as often.
+/// The interval at which the line is written.
 const EVERY: Duration = Duration::from_millis(200);
 /// Back to the first column, and the rest of the line away.
 const CLEAR: &str = "\r\x1b[K";
@@ -40,7 +40,7 @@ impl ProgressLine {
 pub(crate) struct ProgressPhase(Option<Arc<ProgressLine>>);
 
 impl ProgressPhase {
-    /// A phase begins.
+    /// Shows that a phase begins.
     pub(crate) fn begin(&self, name: &'static str) {
         if let Some(shared) = &self.0 {
             shared.lock().phase = name;
@@ -48,7 +48,7 @@ impl ProgressPhase {
     }
 }
 
-/// The line; it is gone when this is.
+/// The line, which disappears when this value is dropped.
 pub(crate) struct Progress {
     phase: ProgressPhase,
     thread: Option<JoinHandle<()>>,

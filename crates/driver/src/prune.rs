@@ -78,7 +78,7 @@ struct Request {
     help: bool,
 }
 
-/// Prunes a file as `words`, those behind the command, say.
+/// Prunes the file as `words`, the words behind the command, ask.
 pub(crate) fn prune(words: &[OsString]) -> (String, RunOutcome) {
     match Request::read(words) {
         Ok(request) if request.help => (HELP.to_owned(), RunOutcome::success()),

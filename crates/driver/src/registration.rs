@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// In the id of the module of libcudadevrt, as nvlink looks for it.
+/// A part of the id of the module of libcudadevrt, by which nvlink finds it.
 const SYSTEM_ID: &[u8] = b"_cuda_device_runtime_";
 
 /// Bytes of a register file that are read: the lists of some million modules.
@@ -140,8 +140,8 @@ impl<'a> Registration<'a> {
         }
     }
 
-    /// The modules that the program registers, for the links of several targets to make one of.
-    /// From the last on if `reversed`.
+    /// The modules that the program registers. The lists of the links for several targets become
+    /// one. With `reversed` the last module comes first.
     pub(crate) fn listing(&self, system: SystemLibrary, reversed: bool) -> ModuleListing {
         let list = |(number, module): (usize, &RegisteredModule<'a>)| {
             let needed = !module.system || system == SystemLibrary::Linked;

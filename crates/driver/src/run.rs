@@ -122,7 +122,7 @@ struct InputChange;
 #[derive(PartialEq)]
 enum AttemptEnd {
     Done,
-    /// The linked bytes may be those of no moment of a file.
+    /// The linked bytes may mix two states of a file.
     Again,
 }
 
@@ -328,7 +328,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// What the options ask for about the link.
+    /// Writes the side outputs that the options ask for.
     fn report(
         &mut self,
         gathered: &Inputs<'_>,

@@ -15,7 +15,7 @@ use crate::options::{CommandOptions, OptionId};
 /// Threads for each processor: some wait for files, or for ptxas.
 const FOR_EACH: usize = 4;
 
-/// Less threads than were asked for.
+/// Fewer threads than were asked for.
 #[derive(Debug, Error)]
 #[error("-threads={asked}: {used} are used, {FOR_EACH} for each processor")]
 struct FewerThreads {

@@ -36,7 +36,7 @@ const MERCURY_SYMTAB: u32 = 0x7000_0085;
 const MERCURY_RELA: u32 = 0x7000_0082;
 /// Mercury code. Records about it count in units of its instructions, whose bytes are packed.
 const MERCURY_CODE: u32 = 0x7000_0016;
-/// On Mercury code and all that belongs to it.
+/// The flag of Mercury code and of all sections that belong to it.
 const MERCURY: u64 = 0x1000_0000;
 /// Attribute records.
 const INFO: [u32; 2] = [0x7000_0000, 0x7000_0083];
@@ -93,7 +93,7 @@ impl<'d> ImageReader<'d> {
         text_of(name)
     }
 
-    /// Nothing overlaps, everything lies in the file and is aligned.
+    /// Checks that nothing overlaps, and that everything lies in the file and is aligned.
     fn places(&self) -> Result<(), String> {
         let size = self.image.len() as u64;
         let table = 64 * self.sections.len() as u64;
@@ -143,8 +143,8 @@ impl<'d> ImageReader<'d> {
         Ok(())
     }
 
-    /// Segments lie in the file, and every section that is in memory and has bytes lies in one of
-    /// them.
+    /// Checks that segments lie in the file, and that every section that is in memory and has bytes
+    /// lies in one of them.
     fn segments(&self) -> Result<(), String> {
         let segments = self.header.program_headers(Le, self.image).map_err(text)?;
         for (index, segment) in segments.iter().enumerate() {

@@ -23,7 +23,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The run begins.
+    /// A watch of a run that begins now.
     pub(crate) fn start() -> Self {
         Watch { start: Instant::now(), phases: Vec::new() }
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::arch::Flavour;
 use crate::cubin::{MAX_ALIGN, MAX_SIZE};
 
-/// More bytes than a constant variable can have.
+/// A number of bytes that no constant variable exceeds.
 const MOST_CONSTANT: u64 = 1 << 20;
 
 pub(super) fn check(builder: &Builder) -> Result<(), BuildError> {

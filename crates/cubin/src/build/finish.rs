@@ -128,7 +128,7 @@ impl<'b> FileParts<'b> {
         })
     }
 
-    /// Variables; those without an owner, or the literals of one.
+    /// Makes the sections of variables: of those without an owner, or of the literals of `owner`.
     pub(super) fn variables(
         &self,
         owner: Option<usize>,

@@ -8,9 +8,9 @@ use crate::error::Malformed;
 /// [`crate::capmerc`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mercury {
-    /// All behind the index of the section with the machine code.
+    /// The bytes behind the first word, which is the index of the section with the machine code.
     pub(super) rest: Vec<u8>,
-    /// Bytes of machine code that it is for.
+    /// Size of the machine code that it belongs to, bytes.
     pub(super) code: u64,
     /// Bytes before compression.
     pub(super) size: u64,

@@ -94,7 +94,8 @@ pub struct Variable {
 enum VariableContents {
     Bytes(Vec<u8>),
     Zero(u64),
-    /// Tentative: the linker makes one variable of all of the name, with the largest size.
+    /// A tentative definition. Of all with one name the linker makes one variable, as large as the
+    /// largest of them.
     Common(u64),
     /// Defined elsewhere.
     None(u64),
@@ -122,8 +123,8 @@ impl Variable {
         Variable::new(name.into(), space, VariableContents::Zero(size))
     }
 
-    /// A variable of `size` bytes in global memory that other objects may define, too: the linker
-    /// makes one of them, with the largest size.
+    /// A variable of `size` bytes in global memory that other objects may define, too. The linker
+    /// makes one variable of all, as large as the largest of them.
     pub fn common(name: impl Into<String>, size: u64) -> Self {
         Variable::new(name.into(), Space::Global, VariableContents::Common(size))
     }
@@ -437,8 +438,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An object for `arch` without anything in it. Objects have the form of CUDA 13, so
-    /// [`Builder::finish`] fails for a target that only earlier releases know.
+    /// An empty object for `arch`. Objects have the form of CUDA 13, so [`Builder::finish`] fails
+    /// for a target that only earlier releases know.
     pub fn new(arch: &'static Arch) -> Self {
         let tool = ToolRecord { tool: "culd_cubin".to_owned(), ..ToolRecord::default() };
         let error = (arch.releases.1 < FORM).then(|| BuildError::Target(arch.name.to_owned()));
@@ -458,14 +459,14 @@ impl Builder {
         self
     }
 
-    /// A function, which is another object's until [`Builder::define`] gives its code.
+    /// A function. It counts as another object's until [`Builder::define`] gives its code.
     pub fn function(&mut self, name: impl Into<String>, linkage: Linkage) -> SymbolId {
         self.symbol(name.into(), linkage, SymbolContent::Function { code: None, prototype: None })
     }
 
-    /// The prototype of a function (`#ii`), by which linkers find disagreements between objects;
-    /// `address_taken`: the address is used other than for calls, so that it may be called through
-    /// a pointer.
+    /// The prototype of a function (`#ii`), by which linkers find disagreements between objects.
+    /// With `address_taken` the function may be called through a pointer, because its address is
+    /// used for more than direct calls.
     pub fn prototype(
         &mut self,
         function: SymbolId,
@@ -500,7 +501,7 @@ impl Builder {
         self.symbol(name, linkage, SymbolContent::Variable(Box::new(variable)))
     }
 
-    /// A legacy texture, sampler or surface reference; all objects see the same by its name.
+    /// A legacy texture, sampler or surface reference. All objects that use its name share it.
     pub fn reference(&mut self, name: impl Into<String>, to: LegacyReference) -> SymbolId {
         self.symbol(name.into(), Linkage::Global, SymbolContent::Reference(to))
     }
@@ -553,7 +554,8 @@ impl Builder {
         self.error.get_or_insert(error);
     }
 
-    /// Mercury's record of the same (sm_100 and later).
+    /// Adds Mercury's record for a place that [`Builder::relocation`] has a record for (sm_100 and
+    /// later).
     pub fn twin(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
         match self.records_of(variable) {
             Some((_, twins)) => twins.push(relocation),

@@ -104,7 +104,8 @@ pub enum SectionContent {
     Bytes(Vec<u8>),
     /// This many bytes that are not in the file.
     Nothing(u64),
-    /// The very bytes of another section: Mercury's data are machine code's.
+    /// The bytes of another section, at its place in the file: Mercury's data are those of machine
+    /// code.
     Same(SectionRef),
     /// Relocations, with or without addends as the type of the section says.
     Relocations(Vec<ObjectRelocation>),
@@ -120,7 +121,7 @@ pub enum SectionContent {
     Mercury {
         /// The section with its machine code.
         code: SectionRef,
-        /// All behind the index of that section.
+        /// The bytes behind the first word, which is the index of that section.
         rest: Vec<u8>,
     },
 }
@@ -150,13 +151,13 @@ pub struct ObjectAttribute {
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributePayload {
-    /// None: format 1, with the number that is in the field all the same.
+    /// Format 1: no value. The number is what the field holds nevertheless.
     None(u16),
     /// Format 2.
     Byte(u16),
     /// Format 3.
     Half(u16),
-    /// Format 4: words, and bytes that do not make one.
+    /// Format 4: words, and the bytes behind the last whole word.
     Words(Vec<AttributeWord>, Vec<u8>),
 }
 
@@ -298,7 +299,7 @@ pub struct ObjectBuilder {
 const KIND: [u8; 2] = [4, 2];
 
 impl ObjectBuilder {
-    /// An object for `arch` without anything in it.
+    /// An empty object for `arch`.
     pub fn new(arch: &'static Arch) -> Self {
         let [classic, mercury] = KIND;
         let kind = if arch.flavour == Flavour::Mercury { mercury } else { classic };
@@ -417,7 +418,7 @@ impl<'o> Writer<'o> {
         self.object.arch.flavour == Flavour::Mercury
     }
 
-    /// Behind all others.
+    /// The index of Mercury's symbol table, which stands behind all other sections.
     fn mercury_symbols(&self) -> usize {
         FIRST + self.object.sections.len()
     }

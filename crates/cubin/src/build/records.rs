@@ -288,8 +288,7 @@ impl FileParts<'_> {
         }
     }
 
-    /// The attributes of a function; without `bank`, there is none about the place of its
-    /// parameters.
+    /// The attributes of a function. Without `bank` none of them says where its parameters are.
     fn own_attributes(
         &self,
         code: &Code,

@@ -2,8 +2,8 @@
 //!
 //! In: the options of each link, the inputs. Out: for each link its lines, and what was made of its
 //! image. Guaranteed: inputs are opened and taken apart once; all links share the threads of one
-//! session; so many run at once as there are threads, of large ones a single one; the number of
-//! threads changes nothing else.
+//! session; as many links run at once as there are threads, but large ones one by one; the number
+//! of threads changes nothing else.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -18,7 +18,8 @@ use crate::messages::{LineList, RunOutcome};
 use crate::options::{CommandOptions, OptionId, Target};
 use crate::registration::ModuleListing;
 
-/// Unpacked inputs of the links that run at once, bytes: a link takes three times as much.
+/// The most bytes of unpacked inputs of the links that run at once. A link takes three times as
+/// much memory.
 const AT_ONCE: u64 = 32 << 20;
 
 /// The work for a byte of an input, in bytes as for [`Session::map`]: a link does far more with it
@@ -57,7 +58,8 @@ pub(super) fn all<T: Send>(
     let linked = |number: usize| one(&links[number], items, shared, session);
     let kept = |number: usize, linked: Linked| linked.kept(|image| make(number, image));
     if lanes < 2 {
-        // One large link after the other has all threads; images are packed beside the next.
+        // Large links run one after the other, each with all threads. An image is packed while the
+        // next link runs.
         return session.pipeline(links.len(), work, linked, kept);
     }
     let next = AtomicUsize::new(0);

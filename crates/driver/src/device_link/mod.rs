@@ -52,7 +52,7 @@ than a device link is an error.
   --host-machine NAME   the machine of the host, x86_64 or aarch64; without it that of the first host object
 ";
 
-/// Makes a device link as `words`, those behind the command, say.
+/// Makes the device link that `words`, the words behind the command, ask for.
 pub(crate) fn device_link(words: &[OsString]) -> (String, RunOutcome) {
     match Command::read(words) {
         Ok(None) => (HELP.to_owned(), RunOutcome::success()),
@@ -81,7 +81,7 @@ pub struct DeviceLinkResult {
     pub images: Option<Vec<InputImage>>,
     /// The ids of the modules that the program registers.
     pub modules: Vec<Vec<u8>>,
-    /// What there is to say, up to the first link that fails.
+    /// Lines for the user, up to those of the first link that fails.
     pub lines: Vec<Line>,
 }
 
@@ -279,7 +279,8 @@ fn whole(
     write(plan, machine, &images, listing.as_ref()).or_else(|line| stop(lines, line))
 }
 
-/// A cubin that is not for all targets. nvcc packs it with fatbinary before anything is linked.
+/// The error about a cubin that does not suit all targets. nvcc reports it when it packs the cubin
+/// with fatbinary, before anything is linked.
 fn mismatch(
     links: &[TargetLink],
     shared: &SharedInputs<'_>,

@@ -129,7 +129,7 @@ impl DeviceLinkPlan {
         self.form == DeviceLinkForm::Object && !self.relocatable
     }
 
-    /// The number of links: nvcc makes but one for `-cubin`.
+    /// The number of links: nvcc makes only one for `-cubin`.
     pub(crate) fn links(&self) -> usize {
         if self.form == DeviceLinkForm::Cubin { 1 } else { self.codes.len() }
     }
@@ -215,7 +215,7 @@ fn behind(line: &CommandLine, profile: &Profile, codes: &TargetCodes) -> Vec<OsS
         words.extend(registers.map(|count| joined("-maxrregcount=", count)));
         let ptxas = line.list(NvccOptionId::PtxasWords);
         if !ptxas.is_empty() {
-            // One word, a blank behind each of them.
+            // All of them become one word, with a blank behind each.
             let text = ptxas.iter().flat_map(|word| [word.as_bytes(), b" "]).collect::<Vec<_>>();
             words.extend(["-Xptxas".into(), OsString::from_vec(text.concat())]);
         }

@@ -14,8 +14,8 @@ use crate::options::{OptionId, Target};
 use crate::registration::ModuleNumber;
 
 impl<'a> Gatherer<'a, '_> {
-    /// One image of each container in `bytes`, each of the next of `modules`; false when none of
-    /// them has one.
+    /// Takes one image of each container in `bytes`; each container is the next of `modules`.
+    /// Returns false if no container has an image.
     pub(super) fn fatbins(
         &mut self,
         source: &InputSource,
@@ -188,7 +188,7 @@ fn form(entry: &FatbinEntry<'_>) -> Option<ImageForm> {
     }
 }
 
-/// The image of an entry; `None` for those of 32-bit hosts, too.
+/// The image of an entry; `None` also for an entry for 32-bit hosts.
 fn offer(entry: &FatbinEntry<'_>) -> Option<ImageOffer> {
     let form = form(entry)?;
     entry.has(flag::BITS_64).then(|| ImageOffer {

@@ -62,8 +62,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Patterns of kernels and constants that host code refers to: sections of them, each pattern ended
-/// by NUL.
+/// Patterns of kernels and constants that host code refers to, as sections in which NUL ends each
+/// pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HostUses<'a> {
     /// For kernels with external linkage.
@@ -132,7 +132,7 @@ impl<'a> InputEvent<'a> {
     }
 }
 
-/// The inputs cannot be gathered; why is in the lines, or the link was cancelled.
+/// The inputs cannot be gathered. The lines say why, unless the link was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputStop;
 

@@ -23,11 +23,12 @@ use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severi
 use crate::options::{CommandOptions, OptionId};
 use crate::os::files::{InputBytes, Store};
 
-/// A later ptxas may have more of them; which of those name files is not known.
+/// The note below an unknown option. A later ptxas may have more options, and it is not known which
+/// of them name files.
 const UNKNOWN_OPTION: &str = "the input asks for an option that ptxas does not document up to CUDA 13.5, and only such are passed on; code for the \
      target in the input needs none";
 
-/// Code as bytes, or why not.
+/// Code as bytes, or the reason why there are none.
 enum Unpacking<'a> {
     Cubin(&'a [u8]),
     /// The place of the job.

@@ -28,7 +28,7 @@ use crate::os::files::InputBytes;
 
 /// libnvJitLink's code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
-/// When LTO-IR is for a later target.
+/// Its code for LTO-IR of a later target.
 const ARCH_MISMATCH: i32 = 13;
 
 /// LTO-IR of a link on its way into it.
@@ -37,7 +37,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     target: &'static Arch,
     /// The options in the words of libnvJitLink.
     words: Vec<OsString>,
-    /// What of a whole program is used, in the same words.
+    /// The used kernels and variables of a whole program, in the same words.
     used: Vec<OsString>,
     store: &'a Store,
     found: &'l mut Inputs<'a>,
@@ -50,12 +50,12 @@ struct LtoNames<'a> {
     outline: Outline,
     /// LTO-IR without a sibling that can be read.
     unknown: Vec<LtoPiece<'a>>,
-    /// Why its names cannot be had.
+    /// The reason why these names are not known.
     failure: Option<LtoFailure>,
 }
 
 impl<'a, 'l> LinkTime<'a, 'l> {
-    /// Of the link with `options`.
+    /// The LTO-IR of the link with `options`.
     pub(crate) fn new(
         options: &'l CommandOptions,
         target: &'static Arch,
@@ -99,7 +99,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         self.part(names)
     }
 
-    /// A folder that is not there is a slip, not a wish for another toolkit.
+    /// Reports a folder that does not exist: the user has mistyped it, and does not want another
+    /// toolkit.
     fn check_folder(&mut self) -> Result<(), InputStop> {
         let Some(folder) = self.options.path(OptionId::NvvmPath) else { return Ok(()) };
         if folder.is_dir() {
@@ -162,7 +163,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         self.made(made, begin)
     }
 
-    /// All of the program is LTO-IR.
+    /// Makes the output of a program that is LTO-IR alone.
     fn whole(&mut self, ptx: Vec<u8>) -> Result<(), InputStop> {
         self.found.inputs.clear();
         self.found.whole = true;
@@ -171,7 +172,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Ok(())
     }
 
-    /// LTO-IR is a part of the program: all that other code can see stays.
+    /// Compiles LTO-IR that is a part of the program: everything that other code can see stays.
     fn part(&mut self, mut names: LtoNames<'a>) -> Result<(), InputStop> {
         let roots = &mut names.outline.roots;
         let own = self.found.inputs.iter().filter(|input| !input.system);
@@ -197,7 +198,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Ok(())
     }
 
-    /// `ptx` of a part of the program in nvlink's order. Of several pieces it has that order.
+    /// Brings `ptx` of a part of the program into nvlink's order. PTX of several pieces has that
+    /// order already.
     fn in_order(&self, ptx: Vec<u8>) -> Vec<u8> {
         let [LtoPiece { sibling: Some(sibling), .. }] = self.found.lto.as_slice() else {
             return ptx;

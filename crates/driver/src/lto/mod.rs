@@ -109,7 +109,7 @@ impl LtoFailure {
 /// A task for the program.
 struct LtoTask<'t, 'a> {
     options: &'t CommandOptions,
-    /// The result of [`words`] for them.
+    /// The options, as [`words`] makes them.
     words: &'t [OsString],
     /// The name of the target.
     arch: &'t str,
@@ -128,7 +128,7 @@ impl LtoTask<'_, '_> {
         Ok(made)
     }
 
-    /// A relocatable cubin of them with all their functions.
+    /// A relocatable cubin of all parts, with all their functions.
     fn object(&self) -> Result<Vec<u8>, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         // Names do not depend on the optimization.

@@ -3,8 +3,8 @@
 //! In: PTX that libnvJitLink made of one piece of LTO-IR and of a module of names, and the PTX that
 //! nvcc made of the same source. Out: the former with functions in the order of the latter, as in
 //! nvlink's text (docs/rules/lto.md, 8), and what depends on it: declarations of functions that are
-//! used in front of their definitions, and numbers. Guaranteed: no text where one has something
-//! else than functions and variables, or other functions.
+//! used in front of their definitions, and numbers. Guaranteed: there is no result if one of the
+//! texts has anything but functions and variables, or functions that the other lacks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,7 +32,8 @@ struct PtxItems<'t> {
     remarks: HashMap<&'t str, &'t str>,
 }
 
-/// `text` in the order of `sibling`; none if it has that order, or where one is not understood.
+/// `text` in the order of `sibling`; `None` if it has that order already, or if one of the two is
+/// not understood.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
     let text = String::from_utf8(text.to_vec()).ok()?;

@@ -18,7 +18,8 @@ const USUAL: &str = "sm_75";
 /// The targets of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TargetCodes {
-    /// Targets in the order in which nvcc links for them; one that is not real only where none is.
+    /// Targets in the order in which nvcc links for them. A target that is not real is among them
+    /// only if none is real.
     pub(crate) targets: Vec<TargetCode>,
     /// True if messages name their targets.
     pub(crate) reports: bool,

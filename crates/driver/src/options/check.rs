@@ -60,7 +60,7 @@ fn conflicts(options: &CommandOptions) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Files of reports have the endings of the forms that there are.
+/// Checks that the name of each report's file has the ending of a form that culd writes.
 fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     let bad =
         |value: &OsStr, option| Err(UsageError::BadValue { value: culd_text::name(value), option });

@@ -98,7 +98,7 @@ pub enum UsageError {
     NoOutput,
     #[error("No input files specified; use option --help for more information")]
     NoInput,
-    /// There is not a single word. nvlink misses the architecture.
+    /// There is not a single word. nvlink reports a missing architecture.
     #[error("No input files specified; use option --help for more information")]
     Nothing,
     #[error("Input files are not allowed with -ghls option; use --help for more information")]

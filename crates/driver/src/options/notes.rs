@@ -5,7 +5,7 @@
 use super::table::{OptionArity, OptionRow, TABLE};
 use super::{OptionId, Target, UsageError};
 
-/// Names shorter than this are like no other: every two letters are.
+/// Shorter names are compared with no other, because any two letters are similar.
 const SHORT: usize = 3;
 
 impl UsageError {
@@ -35,7 +35,7 @@ impl UsageError {
     }
 }
 
-/// The option that was meant, perhaps.
+/// An option with a similar name.
 fn similar_option(typed: &str) -> Option<String> {
     let all: Vec<String> = TABLE.iter().flat_map(OptionRow::names).collect();
     let bare = |name: &str| name.trim_start_matches('-').to_owned();

@@ -1,7 +1,8 @@
 //! Quoting: words in options files (`-optf`, `@file`), elements of lists.
 //!
 //! Neither knows single quotes, comments or variables (docs/rules/command-line.md). Both look at
-//! bytes, as paths are any, and stop at the number of words that a command line may still have.
+//! bytes, because a path may have any, and stop at the number of words that a command line may
+//! still have.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

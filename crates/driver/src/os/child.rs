@@ -33,7 +33,7 @@ pub(crate) enum ChildError {
 /// The time that a program may take to print its version.
 const BRIEF: Duration = Duration::from_secs(5);
 
-/// The first that `command` prints, if it ends soon and well.
+/// The first bytes that `command` prints, if it ends soon and with success.
 pub(crate) fn briefly(command: &mut Command) -> Option<Vec<u8>> {
     // A process that it starts could hold a pipe open.
     let mut file = memory(c"stdout").ok()?;
@@ -81,7 +81,7 @@ pub(crate) fn output(
     cancel: Option<&Cancel>,
 ) -> Result<Output, ChildError> {
     command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
-    // The user's own words about it stay.
+    // A setting of the user's own stays.
     if env::var_os(HEAP.0).is_none() {
         command.env(HEAP.0, HEAP.1);
     }

@@ -147,7 +147,7 @@ impl ListedFolder {
         Some(ListedFolder(FOLDERS.push(folder)))
     }
 
-    /// The folder does not exist any more.
+    /// Notes that the folder does not exist any more.
     pub(crate) fn gone(self) {
         self.0.gone.store(true, Ordering::Release);
     }

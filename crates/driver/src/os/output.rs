@@ -54,7 +54,7 @@ impl Replacement {
         let target = path.as_ref();
         let old = match open(target) {
             Ok(old) => Some(old),
-            // The empty path is nowhere, and no new file.
+            // The empty path names no file, and none can be made there.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && !target.as_os_str().is_empty() =>
             {
@@ -128,7 +128,7 @@ fn is_not_replaceable(error: &io::Error) -> bool {
     errno.is_some_and(|errno| NOT_REPLACEABLE.contains(&errno))
 }
 
-/// Opens the existing file without a change of it.
+/// Opens the existing file without changing it.
 fn open(target: &Path) -> io::Result<File> {
     let descriptor = descriptor(target);
     let mut options = File::options();

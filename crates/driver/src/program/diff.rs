@@ -26,7 +26,7 @@ const EXCEEDED: u8 = 3;
 /// The most bytes of a report.
 const MAX_REPORT: u64 = 4 << 30;
 
-/// The command: `words` stand behind its name.
+/// Runs the command; `words` stand behind its name.
 pub(crate) fn report(words: &[OsString]) -> (String, RunOutcome) {
     match words.split_first() {
         Some((word, rest)) if word == "diff" => diff(rest),

@@ -24,7 +24,7 @@ fn value_of<'w>(
     }
 }
 
-/// What a command says that cannot be followed.
+/// The answer to a command that cannot be followed.
 fn refused(text: impl ToString) -> (String, RunOutcome) {
     (String::new(), RunOutcome::fatal(text))
 }

@@ -36,7 +36,7 @@ const MAX_IMAGE: u64 = 4 << 30;
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
 
-/// The command: `words` stand behind its name.
+/// Runs the command; `words` stand behind its name.
 pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
     let asked = match SizeRequest::of(words) {
         Ok(asked) => asked,

@@ -147,7 +147,7 @@ fn remove(dir: &Path, program: &Path) -> Result<String, ShadowError> {
     Ok(format!("'{}' is removed.\n", dir.display()))
 }
 
-/// The real path of this program, which may not be the copy in the shadow at `dir`.
+/// The real path of this program, which must not be the copy in the shadow at `dir`.
 fn program_outside(program: &Path, dir: &Path) -> Result<PathBuf, ShadowError> {
     let program = program.canonicalize().map_err(failed("find", program))?;
     match program.starts_with(dir) {
@@ -294,7 +294,7 @@ fn fill(fresh: &Path, toolkit: &Path, program: &Path) -> Result<(), ShadowError>
     Ok(())
 }
 
-/// Links in `to` to all entries of `from` but some.
+/// Makes links in `to` to all entries of `from` that are not in `except`.
 fn link_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), ShadowError> {
     for path in list(from)? {
         let name = path.file_name().filter(|name| !except.iter().any(|other| *name == *other));

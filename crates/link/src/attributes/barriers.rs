@@ -2,12 +2,13 @@
 //! do objects made of these with `-r`.
 //!
 //! In: every function's attributes after inheritance. Out: the numbers for the flags of code. Files
-//! of [`FileForm::Header`](crate::options::form::FileForm) have all numbers there, those of entries
-//! raised. Other files have NUM_BARRIERS for these functions and for the entries that reach them,
-//! and the flags are cleared where it is new. The flags of all other code are kept: with `-r` (case
-//! dialects/barriers-of-objects), and for entries that inherit the attribute from functions of CUDA
-//! 13 (case dialects/barriers-in-steps). nvlink forgets the count of such an entry itself when it
-//! inherits a smaller one (docs/DIFFERENCES.md, barriers-of-cuda-12); here the largest counts.
+//! of [`FileForm::Header`](crate::options::form::FileForm) have all numbers in the flags, and those
+//! of entries are raised. Other files have NUM_BARRIERS for these functions and for the entries
+//! that reach them, and the flags are cleared where it is new. The flags of all other code are
+//! kept: with `-r` (case dialects/barriers-of-objects), and for entries that inherit the attribute
+//! from functions of CUDA 13 (case dialects/barriers-in-steps). nvlink forgets the count of such an
+//! entry itself when it inherits a smaller one (docs/DIFFERENCES.md, barriers-of-cuda-12); here the
+//! largest counts.
 
 use culd_cubin::attr::{code, format};
 
@@ -44,7 +45,8 @@ pub(super) fn add(
         return in_flags;
     }
     let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
-    // Only what it reaches counts for a single entry too, unlike in the other attributes.
+    // Even for a single entry only the functions that it reaches count, unlike for other
+    // attributes.
     for (&entry, reached) in graph.entries().iter().zip(reached) {
         needed[entry] = reached;
     }

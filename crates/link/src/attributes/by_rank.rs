@@ -173,7 +173,7 @@ pub(super) fn propagate_by_rank<'d>(
                 when.resize(list.len() - own, (rank, record));
             }
         }
-        // Later functions of a kind that was seen only reserve the place of EXTERNS.
+        // Later functions of a kind that the entry has met only reserve the place of EXTERNS.
         if first_externs < end.saturating_sub(1) {
             keep_place_for_externs(&mut list);
             when.resize(list.len() - own, (end - 1, 0));

@@ -69,7 +69,7 @@ impl<'d> FileAttributes<'d> {
                 Some(FileAttribute::Reference { code: record.code, symbol: *symbol, rest })
             }
             FileRecord::About { code: code::MAX_STACK_SIZE, .. } if !relocatable => None,
-            // Records for entries follow, with all that they reach.
+            // Those of entries follow later, with numbers that include all that the entries reach.
             FileRecord::About { code: code::MIN_STACK_SIZE, .. } if !relocatable => None,
             &FileRecord::About { code, function, number } => {
                 let counts = code == code::REGCOUNT;

@@ -60,8 +60,8 @@ pub(crate) struct Attributes<'d> {
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function without its callees.
     pub(crate) frames: IdVec<NodeId, u32>,
-    /// Functions whose number of barriers in the flags of their code changes, and the number: 0 if
-    /// an attribute has it now.
+    /// Functions whose code gets another number of barriers in its flags, each with that number. It
+    /// is 0 if an attribute has the number now.
     pub(crate) barriers_in_flags: Vec<(NodeId, u32)>,
     /// Entries that use tensor memory both for one block and for a pair of blocks.
     pub(crate) mixed_groups: Vec<NodeId>,
@@ -118,7 +118,8 @@ impl<'d> Attributes<'d> {
         }
     }
 
-    /// An attribute that is too large for its record. Only inheritance makes attributes longer.
+    /// Describes an attribute that is too large for its record, if there is one. Only inheritance
+    /// makes attributes longer.
     fn problem(&self, graph: &CallGraph) -> Option<String> {
         let size = |attribute: &OutAttribute<'_>| match attribute {
             OutAttribute::Externs(functions) => 4 * functions.len(),
@@ -202,8 +203,8 @@ fn special_attribute<'d>(
                 && record.word(0) == Some(0)
                 && symbols.nameless_of(object).is_some() =>
         {
-            // A record without a reference has symbol 0, in whose place the function without name
-            // is.
+            // A record without a reference names symbol 0, which stands for the function without
+            // name.
             let nameless = symbols.nameless_of(object);
             match nameless.and_then(|nameless| merged.out_symbol(nameless)) {
                 Some(symbol) => {
@@ -227,8 +228,8 @@ fn special_attribute<'d>(
     })
 }
 
-/// EXTERNS keep undefined functions, and entries: a kernel that another one launches stays
-/// external.
+/// True for a function that stays in EXTERNS: an undefined one, or an entry, because a kernel that
+/// another one launches stays external.
 fn is_open(merged: &MergeResult<'_>, out: OutSymbolId) -> bool {
     let symbol = &merged.draft.symbols[out];
     symbol.section.is_none() || symbol.is_entry()

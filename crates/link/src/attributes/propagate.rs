@@ -60,8 +60,8 @@ pub(super) fn propagate<'d>(
     (slots, mixed)
 }
 
-/// Pairs `entries`, an ordered part of all entries, with their values; `values` has one for every
-/// entry.
+/// Pairs each of `entries` with its value. `values` has a value for every entry of the program, in
+/// the same order.
 fn of_those<T>(
     graph: &CallGraph,
     entries: &[NodeId],

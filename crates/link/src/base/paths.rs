@@ -1,4 +1,5 @@
-//! Which vertex of a graph sets a largest value, and the path that makes the largest sum.
+//! For each vertex of a graph: the vertex with the largest number that it reaches, and the path
+//! with the largest sum that begins with it.
 //!
 //! In: a graph with its components, a number for each vertex. Out: for each vertex the largest
 //! number that it reaches with a vertex that has it, and the next vertex on its deepest path.

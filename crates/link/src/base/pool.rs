@@ -33,7 +33,7 @@ mod with_threads {
             grow(PREFAULT_BLOCK);
             // A thread cannot belong to two pools.
             let pool = with_caller.or_else(|_| pool().build()).ok();
-            // A single core is busy with the caller's thread.
+            // The caller's thread keeps a single core busy.
             pool.filter(|pool| pool.current_num_threads() > 1).map(Pool)
         }
 
@@ -72,7 +72,8 @@ mod with_threads {
             });
         }
 
-        /// The results of `second` of `first`; at most one `second` waits or runs beside a `first`.
+        /// Calls `first`, and `second` with its result; returns the results of `second`. At most
+        /// one call of `second` waits or runs beside a call of `first`.
         pub(in crate::base) fn pipeline<A: Send, B: Send>(
             &self,
             count: usize,

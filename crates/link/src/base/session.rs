@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// The threads that it may have.
+    /// The number of threads that this session may have.
     pub fn most_lanes(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -166,9 +166,10 @@ impl Session {
         }
     }
 
-    /// The results of `second` of `first`, for 0..count in order. `first` runs on the caller's
-    /// thread and may ask this session for more threads; `second` runs beside the next `first`, for
-    /// one place at most: so results of `first` do not pile up.
+    /// Calls `first` for each number in 0..count, and `second` with its result; returns the results
+    /// of `second` in order. `first` runs on the caller's thread and may ask this session for more
+    /// threads; `second` runs beside the next call of `first`. At most one result of `first` waits,
+    /// so they do not pile up.
     pub fn pipeline<A: Send, B: Send>(
         &self,
         count: usize,

@@ -1,10 +1,10 @@
 //! nvlink's list sort: a merge sort that is unstable in a fixed way, on which layouts depend.
 
-/// Sorts `list`. Of the heads of two halves, that of the first half is taken if `take_first`
-/// returns true.
+/// Sorts `list`. When two halves are merged, `take_first` gets the heads of both; the head of the
+/// first half is taken if it returns true.
 ///
-/// Elements are dealt to two lists in turn, each dealt to its *front*, and the sorted lists are
-/// merged (docs/LINKING.md, shared memory).
+/// Elements are dealt to two lists in turn, each to the *front* of its list, and the sorted lists
+/// are merged (docs/LINKING.md, shared memory).
 pub(crate) fn list_sort<T: Copy>(list: &[T], take_first: &impl Fn(T, T) -> bool) -> Vec<T> {
     if list.len() < 2 {
         return list.to_vec();

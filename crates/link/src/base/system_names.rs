@@ -1,7 +1,8 @@
 //! Names with a fixed meaning: symbols that the system, the driver or the linker provides.
 //!
-//! In: the name of a symbol. Out: whether it is of a kind. No program defines such a symbol. The
-//! functions of the driver depend on the release ([`crate::options::driver_functions`]).
+//! In: the name of a symbol. Out: whether it is a name of a certain kind. No program defines such a
+//! symbol. The functions of the driver depend on the release
+//! ([`crate::options::driver_functions`]).
 
 /// True for the eight weak symbols of the unified tables. They reach only outputs whose unified
 /// functions are resolved later.

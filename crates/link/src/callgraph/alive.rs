@@ -20,8 +20,8 @@ pub(super) fn jump_slots(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<S
     slots.collect()
 }
 
-/// Functions that are a part of another function's code, each after that one. No record says that
-/// they are called (docs/LINKING.md, whole programs).
+/// Pairs of functions: the second lies inside the code of the first. No record says that they are
+/// called (docs/LINKING.md, whole programs).
 pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<(u32, u32)> {
     let inner = objects.iter().flat_map(|(id, object)| {
         let functions = object.outline.functions.iter().filter(|function| !function.names_code);
@@ -34,10 +34,10 @@ pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> 
     inner.collect()
 }
 
-/// By symbol: whether it is in the output. Alive are functions that those in `kept` reach, by
-/// direct calls and through prototypes; functions whose address is taken anywhere; and undefined
-/// functions that the latter call. A defined function that only an unreached function with a taken
-/// address calls is dead (case indirect/taken-in-dead-code).
+/// By symbol: whether the function is alive. The functions in `kept` are, and all that they reach
+/// by direct calls and through prototypes. So are functions whose address is taken anywhere, and
+/// undefined functions that these call. A defined function that only an unreached function with a
+/// taken address calls is dead (case indirect/taken-in-dead-code).
 pub(super) fn alive(
     symbols: &Symbols,
     kept: Vec<SymbolId>,

@@ -205,7 +205,8 @@ impl<'d> FileReader<'_, 'd> {
             Edge::Reference { function, known } => {
                 if let (Some(from), Some(to)) = (self.counted(function), of(known)) {
                     seen.references.push((number(from), number(to)));
-                    // Also if only a copy that lost has the prototype (cases indirect/*).
+                    // The address counts as taken even if only a copy that lost has the prototype
+                    // (cases indirect/*).
                     seen.ordered.push(OrderedRecord::AddressTaken(to));
                 }
             }

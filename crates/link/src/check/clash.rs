@@ -231,10 +231,11 @@ impl<'d> FileCheck<'_, 'd> {
         }
     }
 
-    /// True, with a message, if `symbol` clashes because it is a texture, sampler or surface
-    /// reference, or the name is one. A reference agrees with references of its kind only; a
-    /// parameter of a kernel agrees with parameters only. nvlink overlooks a variable or function
-    /// with the name of an earlier parameter, and loses it (docs/DIFFERENCES.md, parameter-names).
+    /// Reports a clash of `symbol` with the state of its name if one of them is a texture, sampler
+    /// or surface reference; true if there is one. A reference agrees with references of its kind
+    /// only; a parameter of a kernel agrees with parameters only. nvlink overlooks a variable or
+    /// function with the name of an earlier parameter, and loses it (docs/DIFFERENCES.md,
+    /// parameter-names).
     fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
         let new = ReferenceKind::of(symbol);
         let (earlier, file) = match &self.clashes.known[id] {

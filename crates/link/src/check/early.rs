@@ -54,7 +54,8 @@ impl EarlyObject<'_, '_> {
         found.next().or_else(|| self.arrays()).or_else(|| self.banks())
     }
 
-    /// Another step could not see any more which references have been resolved, so none may be.
+    /// True if the output is linked again. The next link could not see which references are
+    /// resolved already, so none may be.
     fn is_step(&self) -> bool {
         self.program.options.relocatable
     }
@@ -166,7 +167,8 @@ impl EarlyObject<'_, '_> {
         })
     }
 
-    /// Banks: literals of functions, and constants that no symbol names.
+    /// A bank that has another place now: literals of a function, or constants that no symbol
+    /// names.
     fn banks(&self) -> Option<String> {
         for (index, section) in self.object.cubin.section_indices() {
             let SectionRole::Constant(number @ 1..) = self.object.role(index) else { continue };

@@ -19,9 +19,10 @@ use crate::options::LinkOptions;
 /// 13.0.88 does not.
 const SINCE: u16 = 132;
 
-/// Reports the first object with a function in the program that can end a thread, but was compiled
-/// without error barriers in front of that, if another object was compiled with them. nvlink's
-/// finalizer adds them to all functions then, with `-r` too.
+/// Reports objects that have a function in the program that can end a thread, and that were
+/// compiled without error barriers in front of that, if another object was compiled with them. The
+/// message names the first of them and the number of others. nvlink's finalizer adds them to all
+/// functions then, with `-r` too.
 pub(crate) fn report_barriers(
     objects: &InputObjects<'_>,
     merged: &MergeResult<'_>,

@@ -84,7 +84,7 @@ pub(crate) fn merge_banks<'d>(
 /// Adds the records of a function's bank, which lies at `offset` of an entry's bank. Sources are
 /// resolved from last to first, so the new ones go in front: their records are listed after those
 /// of the entry (case literals/jump-tables). `tables` maps a section to its relocation section.
-/// True if the entry's bank had no relocation section before.
+/// Returns true if the entry's bank had no relocation section before.
 fn add_records(
     draft: &mut Draft<'_>,
     tables: &mut HashMap<SectionId, RelocId>,

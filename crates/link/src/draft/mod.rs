@@ -47,7 +47,8 @@ pub(crate) struct Draft<'d> {
     /// [`crate::layout::numbers::creation_index`].
     pub(crate) fixed_sections: usize,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
-    /// yet, unless it need not be (cases relocatable/undefined, errors-undefined/globals-allowed).
+    /// yet; 0 if undefined variables are allowed (cases relocatable/undefined,
+    /// errors-undefined/globals-allowed).
     undefined_value: u64,
     /// Bytes of shared memory that belong to the system.
     pub(crate) reserved_shared: u64,
@@ -260,8 +261,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Adds a name that only one list of all names has: that of a symbol which is not in the
-    /// output.
+    /// Adds the name of a symbol that is not in the output. Only releases with one list of all
+    /// names keep it.
     pub(crate) fn add_lost_name(&mut self, name: NameId) {
         if !self.dialect.has_three_lists {
             self.local_strings.add(name);

@@ -121,7 +121,7 @@ pub(super) fn record_writer<'b>(
     }
 }
 
-/// Bytes of a record with an addend, and below without.
+/// Bytes of a record with an addend; the next constant is for records without.
 pub(super) const RELA_SIZE: usize = 24;
 
 const REL_SIZE: usize = 16;

@@ -20,9 +20,9 @@ use crate::draft::section::{InputChunk, InputContent};
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
 
-/// True for constants of the shapes that nvlink looks up by contents when kernels are selected. It
-/// leaves the offset of the last new one in symbol 0 (case selection/constants). It also drops
-/// those that it finds, and then uses wrong addresses (docs/DIFFERENCES.md, equal-constants).
+/// True for constants of the shapes that nvlink looks up by contents when kernels are selected.
+/// nvlink leaves the offset of the last new one in symbol 0 (case selection/constants). It also
+/// drops those that it finds, and then uses wrong addresses (docs/DIFFERENCES.md, equal-constants).
 pub(super) fn looked_up(input: &Section<'_>) -> bool {
     matches!((input.size, input.align()), (4, 4) | (8, 8) | (12 | 16 | 20 | 24 | 32 | 48 | 64, _))
 }
@@ -32,7 +32,7 @@ pub(super) fn looked_up(input: &Section<'_>) -> bool {
 pub(super) struct Banks<'d> {
     /// Sections that only hold literals of copies that lost.
     losers: HashMap<BankKey, SectionId>,
-    /// Second sections of a name.
+    /// The second section of a name, where there are two.
     second: HashMap<BankKey, SectionId>,
     /// In an object, the symbols of literals of accepted copies, by their section.
     pub(super) literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
@@ -385,8 +385,8 @@ impl<'d> Merger<'_, 'd> {
     }
 }
 
-/// The flags of a bank of a kernel. Objects of CUDA 12.3 and older do not say in them that the bank
-/// belongs to a function: the bank of parameters stays so, others are marked.
+/// The flags of a bank of a kernel. In objects of CUDA 12.3 and older they do not say that the bank
+/// belongs to a function. Those of the parameter bank stay so; other banks are marked.
 fn bank_flags(input: &Section<'_>, number: u8) -> u64 {
     if number == 0 { input.flags } else { input.flags | shf::INFO_LINK }
 }

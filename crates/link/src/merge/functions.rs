@@ -108,7 +108,7 @@ impl<'d> Merger<'_, 'd> {
         out
     }
 
-    /// Adds the name of a dead function to the one list of names.
+    /// Adds the name of a dead function, for releases with one list of all names.
     fn name_dead_function(&mut self, program: SymbolId) {
         if let Some(nameless) = self.symbols.nameless_before(program) {
             let name = self.symbols.all[nameless].name;
@@ -180,8 +180,8 @@ impl<'d> Merger<'_, 'd> {
         if chosen {
             let entry = &mut draft.symbols[out];
             entry.info = symbol.info;
-            // The bit of a unified function that its own file calls is that of the first symbol
-            // seen (case unified/called).
+            // The bit MANAGED, which a unified function has if its own file calls it, is that of
+            // the first symbol seen (case unified/called).
             let first = entry.other & sto::MANAGED;
             entry.other = symbol.other & !(sto::SPACE | sto::MANAGED) | first;
             entry.value = symbol.value;

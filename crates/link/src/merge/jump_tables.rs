@@ -95,7 +95,7 @@ impl<'d> Merger<'_, 'd> {
         table.entries = entries;
     }
 
-    /// Replaces the accepted copy of bank `key`. `stays`: the bank's contents are not removed.
+    /// Replaces the accepted copy of bank `key`. With `stays`, the bank's contents are not removed.
     pub(super) fn replace_tables(&mut self, key: BankKey, stays: bool) {
         if !stays {
             self.banks.tables.remove(&key);

@@ -202,7 +202,8 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// Adds the prototypes of a file to the one list of names, where the file's records are read.
+    /// Adds the prototypes of a file, for releases with one list of all names: they stand where the
+    /// file's records are read.
     fn prototype_names(&mut self, id: ObjectId, object: &InputObject<'d>) {
         let lost = |function| self.symbols.fate(id, function) == Fate::Lost;
         let listed = object.edges().filter_map(|edge| match edge {

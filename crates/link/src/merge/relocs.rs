@@ -232,8 +232,8 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// Creates the empty REL section that nvlink creates for a RELA record without addend, in the
-    /// output too, that is not the first of its section (cases headers-and-order/*,
+    /// Creates the empty REL section that nvlink creates if a RELA record that is not the first of
+    /// its section has no addend, in the output either (cases headers-and-order/*,
     /// deadcode/functions).
     fn empty_rel_section(&mut self, called: RelocNames<'d>, section: SectionId) {
         let name = self.reloc_name(Prefix::Rel, called);
@@ -300,8 +300,8 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// True if fields of records about `symbol`, a dead function, are cleared: those about a copy
-    /// that lost only by releases that keep such records.
+    /// True if fields of records about `symbol`, a dead function, are cleared. For a copy that
+    /// lost, only releases that keep such records do so.
     fn clears(&self, id: ObjectId, symbol: SymbolIndex) -> bool {
         let keeps = self.merged.draft.dialect.keeps_lost_addresses;
         self.symbols.fate(id, symbol).accepted()

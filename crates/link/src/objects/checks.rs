@@ -140,10 +140,10 @@ impl<'d> InputObject<'d> {
 
     /// Checks the alignment that some symbols have as value: shared variables, `extern` arrays
     /// included, and tentative definitions. A shared variable that is declared with a size has no
-    /// address yet; in an object made by a linker its value is -1. As alignment of the `extern`
-    /// arrays of a kernel nvlink gives the size of its other variables, in one symbol for all of
-    /// them (case shared/dynamic-in-steps) or with `-g` in each (shared/dynamic-with-g). So does
-    /// ptxas in a whole program.
+    /// address yet; in an object made by a linker its value is -1. nvlink writes the size of a
+    /// kernel's other variables as the alignment of its `extern` arrays: in one symbol for all
+    /// arrays (case shared/dynamic-in-steps), or with `-g` in the symbol of each
+    /// (shared/dynamic-with-g). So does ptxas in a whole program.
     fn check_alignment(
         &self,
         index: SymbolIndex,
@@ -206,7 +206,7 @@ impl<'d> InputObject<'d> {
 
     /// Checks that sections are what their names and types say: memory is allocated, code has its
     /// function, and parameter banks belong to the kernel that they are named after. nvlink relies
-    /// on different ones of these in different places.
+    /// on one of these facts in one place and on another elsewhere.
     pub(super) fn check_sections(&self) -> Result<(), Malformed> {
         for (index, section) in self.cubin.section_indices() {
             let role = self.role(index);

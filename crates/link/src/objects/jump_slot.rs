@@ -82,8 +82,8 @@ impl<'d> SlotCode<'d> {
         Some((self.bytes(padding)?, front))
     }
 
-    /// Why the slot does not have the form that `layout::jump_slots::table` writes, if so. `halves`
-    /// are its sections, each with the offset of the jump's relocation.
+    /// The reason why the slot does not have the form that `layout::jump_slots::table` writes, if
+    /// it has another. `halves` are its sections, each with the offset of the jump's relocation.
     fn defect(
         &self,
         file: &str,

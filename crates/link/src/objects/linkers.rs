@@ -44,8 +44,8 @@ impl NvidiaLinker {
     }
 }
 
-/// True for an object that a linker made, culd too. culd keeps the alignments that nvlink wrote in
-/// an earlier step (case shared/dynamic-with-g by 13.5).
+/// True for an object that a linker made, culd included. culd keeps the alignments that nvlink
+/// wrote in an earlier step (case shared/dynamic-with-g by 13.5).
 pub(super) fn is_by_linker(tkinfo: &[u8]) -> bool {
     let by_culd = note::first_tool(tkinfo).is_some_and(|(tool, _)| tool == b"culd");
     by_culd || NvidiaLinker::of_object(tkinfo).is_some()

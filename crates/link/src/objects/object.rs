@@ -91,8 +91,8 @@ impl<'d> InputObject<'d> {
         (outer != index).then_some(outer)
     }
 
-    /// The offset in machine code of a place `offset` bytes behind the start of `function` in
-    /// Mercury, if it is in a function inside its code.
+    /// The offset in machine code of the place `offset` bytes behind the start of `function` in
+    /// Mercury, if a function inside its code starts there; else `offset`.
     pub(crate) fn place_in_machine_code(&self, function: SymbolIndex, offset: i64) -> i64 {
         if offset == 0 || !self.outline.has_inner_functions {
             return offset;

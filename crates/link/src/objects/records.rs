@@ -166,8 +166,8 @@ impl<'d> RecordReader<'_, 'd> {
         }
     }
 
-    /// Reads the attributes of a section. `index` is given if they are those of a function that are
-    /// linked.
+    /// Reads the attributes of a section. `index` is given for the attributes of a function that
+    /// are linked.
     fn read_info(
         &mut self,
         index: Option<SectionIndex>,

@@ -26,8 +26,8 @@ impl InputObject<'_> {
         }
     }
 
-    /// False if the code does not run as it is on SM number `target`, another member of its family.
-    /// nvlink would make it anew.
+    /// True if the code runs unchanged on SM number `target`, another member of its family. nvlink
+    /// would make other code anew.
     fn suits(&self, target: u32) -> bool {
         let needed = match (self.cubin.header.sm(), target) {
             (100, 103) => compat::SUITS_103,

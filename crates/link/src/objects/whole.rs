@@ -23,8 +23,8 @@ fn is_in(object: &InputObject<'_>, symbol: &Symbol<'_>, role: SectionRole) -> bo
     matches!(symbol.section, SymbolSection::In(at) if object.role(at) == role)
 }
 
-/// What culd refuses of whole programs: shared variables outside of kernels, of which nothing says
-/// which kernels have them; variables whose places nvlink loses; and arrays without size beside
+/// What culd refuses of whole programs: shared variables outside of kernels, because nothing says
+/// which kernels use them; variables whose places nvlink loses; and arrays without size beside
 /// variables of kernels, with which nvlink drops symbol 0 (docs/DIFFERENCES.md,
 /// whole-program-debug, whole-program-sanitized).
 pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<Message> {

@@ -39,12 +39,13 @@ const fn place_of(release: u16) -> usize {
     place
 }
 
-/// A row: `first`, and from each release of `later` on, in ascending order, another value.
+/// A row of the table: `first`, and from each release in `later` on the value that stands there.
+/// `later` is in ascending order.
 const fn steps<T: Copy>(first: T, later: &[(u16, T)]) -> [T; COUNT] {
     steps_of([first; COUNT], later)
 }
 
-/// The same for values that the releases before the first of `later` do not share.
+/// The same if the releases before the first of `later` have different values, which `row` has.
 const fn steps_of<T: Copy>(mut row: [T; COUNT], later: &[(u16, T)]) -> [T; COUNT] {
     let mut step = 0;
     while step < later.len() {
@@ -98,7 +99,7 @@ const fn of(releases: &[u16]) -> [bool; COUNT] {
     row
 }
 
-/// What `.nv.reservedSmem.cap` becomes, a symbol for the size of the system's part of shared memory
+/// The value of `.nv.reservedSmem.cap`, a symbol for the size of the system's part of shared memory
 /// (case syscalls/reserved-shared).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservedCap {
@@ -164,7 +165,7 @@ dialects! {
     prints_barriers: bool = since(126);
     /// How unified functions and variables are linked is known.
     knows_unified: bool = since(130);
-    /// `-r` makes an object; older releases take it and make a program.
+    /// `-r` makes an object; older releases accept the option and make a program.
     makes_objects: bool = since(130);
 
     /// The string table of symbols has three lists: prototypes, what is local, and what is global.
@@ -199,7 +200,7 @@ dialects! {
     tools_patch: &'static str = steps(PATCH, &[(133, "--astoolspatch"), (134, PATCH)]);
     /// A weak symbol that nothing defines is an error.
     weak_must_be_defined: bool = since(134);
-    /// With a register file, files of device code only have a line.
+    /// With a register file, a line reports each file that has device code only.
     reports_missing_host_code: bool = since(133);
     /// Functions of the driver that came after the oldest release.
     driver_functions: ByteNames = steps(&[], &[(133, FABRIC), (135, COPIES)]);
@@ -232,7 +233,7 @@ dialects! {
     // Memory and attributes.
     /// The limit of the shared memory of an entry is that of the device.
     large_shared_limits: bool = of(&[124, 125, 126]);
-    /// What the size of the system's part of shared memory becomes on sm_90.
+    /// Where the size of the system's part of shared memory is written on sm_90.
     reserved_cap: ReservedCap =
         steps(ReservedCap::Zero, &[(125, ReservedCap::InNull), (129, ReservedCap::Own)]);
     /// The alignment of arrays without size counts, and the section of an entry that reaches such
@@ -255,8 +256,8 @@ dialects! {
     /// In tables of code addresses, records about copies that lost are kept, for the copy that
     /// counts.
     keeps_lost_addresses: bool = before(128);
-    /// Of several weak copies, that counts which needs fewest registers by `sh_info` of its code,
-    /// where on sm_90 all have 0.
+    /// Of several weak copies, the one with the smallest register count in `sh_info` of its code
+    /// counts. On sm_90 that is 0 in all.
     counts_registers_of_code: bool = before(130);
 
     // Symbols and names.

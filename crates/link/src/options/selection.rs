@@ -63,7 +63,7 @@ impl Selection {
     }
 }
 
-/// A selection with the names of host code in a hash table: programs have tens of thousands of
+/// A selection with the names of host code sorted for searches: programs have tens of thousands of
 /// kernels, and as many names.
 pub(crate) struct Matcher<'s> {
     selection: &'s Selection,

@@ -30,7 +30,7 @@ pub(super) struct PlaceContext {
     pub(super) is_constant: bool,
     /// The section is code.
     pub(super) is_code: bool,
-    /// The section is Mercury code, which is compressed; that of jump slots too.
+    /// The section is Mercury code, which is compressed; the table of jump slots is such a section.
     pub(super) in_capsule: bool,
     /// The section is `.debug_frame` of machine code, whose records are derived from those of the
     /// Mercury half.

@@ -136,7 +136,7 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             .map_err(Box::new)
     }
 
-    /// True if [`RelocResolver::image_loads`] may find any.
+    /// True if [`RelocResolver::image_loads`] may find loads from texture slots.
     fn has_images(&self, place: &PlaceContext) -> bool {
         self.half == Half::Sass && place.is_code && self.slots.images().is_some()
     }

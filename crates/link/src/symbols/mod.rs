@@ -87,8 +87,8 @@ pub(crate) struct Symbols {
     /// Weak definitions that lost to a weak definition.
     weak_losers: HashSet<SymbolSite>,
     /// The functions without name that releases before 13.0 create: one for each file that names a
-    /// function before any file defines it, in front of the first such function. It has the first
-    /// sight of that one.
+    /// function before any file defines it, in front of the first such function. It counts as first
+    /// seen where that function is.
     nameless: IdVec<ObjectId, Option<SymbolId>>,
 }
 
@@ -120,7 +120,7 @@ impl Symbols {
         self.fates[at] = Fate::Replaced;
     }
 
-    /// True for a weak definition that lost to one that was weak when it lost.
+    /// True for a weak definition that lost to a definition which was weak, too, at that time.
     pub(crate) fn lost_to_weak(&self, object: ObjectId, index: SymbolIndex) -> bool {
         self.weak_losers.contains(&SymbolSite { object, index })
     }
@@ -132,7 +132,7 @@ impl Symbols {
         names: &mut Names<'d>,
     ) -> Self {
         let mut resolver = SymbolResolver::new(objects, options);
-        // Every other symbol has a name that no other has.
+        // About half of the symbols have a name that no other has.
         names.reserve(resolver.symbols.ids.capacity() / 2);
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);

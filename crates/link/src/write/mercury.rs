@@ -104,8 +104,8 @@ impl MercuryWriter<'_, '_> {
         };
         let (info, other, size) = (input.info, input.other, input.size);
         match info & 15 {
-            // The bit of a unified function that its own file calls is the one of its first
-            // appearance (case unified/called).
+            // The bit MANAGED, which a unified function has if its own file calls it, is that of
+            // its first appearance (case unified/called).
             stt::FUNC => {
                 let other = other & !sto::MANAGED | symbol.other & sto::MANAGED;
                 let inner = object.outer_function(site.index).is_some();

@@ -1,9 +1,9 @@
 //! Names of functions in the style of nvlink's call graph.
 //!
-//! In: a mangled name (Itanium C++ ABI, 5.1). Out: its declaration. Template parameters keep their
-//! numbers, and qualifiers stand in front: `const T1 &f<int>(T1 *)` has none of its arguments put
-//! in (docs/rules/diagnostics.md, section 13). cpp_demangle, which notes use, has another style.
-//! Guaranteed: bounded work and depth, whatever the name.
+//! In: a mangled name (Itanium C++ ABI, 5.1). Out: its declaration. Template parameters are shown
+//! by their numbers and not replaced by their arguments, and qualifiers stand in front: `const T1
+//! &f<int>(T1 *)` (docs/rules/diagnostics.md, section 13). cpp_demangle, which notes use, has
+//! another style. Guaranteed: bounded work and depth, whatever the name.
 
 mod expressions;
 mod types;
@@ -17,7 +17,7 @@ const LONGEST: usize = 64 << 10;
 /// Text that is made for each byte of a name. Substitutions and nesting copy text.
 const TEXT_PER_BYTE: usize = 512;
 
-/// The limit of types, names and expressions in each other.
+/// The most types, names and expressions that may be nested.
 const DEEPEST: usize = 128;
 
 /// The declaration that `name` stands for; `None` for names that are not mangled or not read here.
@@ -310,7 +310,7 @@ impl<'n> Demangler<'n> {
         Some(name)
     }
 
-    /// Which of several of the same name it is.
+    /// The number that tells declarations of one name apart.
     fn discriminator(&mut self) -> Option<String> {
         let number = match self.rest.as_bytes() {
             [b'_', b'_', digit, ..] if digit.is_ascii_digit() => {

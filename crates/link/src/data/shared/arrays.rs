@@ -24,8 +24,8 @@ impl SharedBuilder<'_, '_> {
         node.map_or(USUAL_ALIGN, |node| self.nodes[node].align.max(USUAL_ALIGN))
     }
 
-    /// Functions that refer to arrays, in the order of their first such record, each with the array
-    /// in it and the entries that reach it, ascending.
+    /// Functions that refer to arrays, in the order of their first record about one. Each has the
+    /// array of that record, and the entries that reach the function, ascending.
     fn namers_of_arrays(&self) -> Vec<(NodeId, u32, Vec<EntryNumber>)> {
         let mut wanted = IdVec::filled(false, self.graph.nodes.len());
         self.extern_functions.keys().for_each(|&node| wanted[node] = true);
@@ -121,7 +121,8 @@ impl SharedBuilder<'_, '_> {
 /// Groups of entries.
 struct EntryGroups {
     parent: Vec<EntryNumber>,
-    /// By group: when it was made, from 1, and its alignment; 0 for an entry that is alone.
+    /// By group: the number of its making, counted from 1, and its alignment. The number is 0 for
+    /// an entry that is in no group.
     made: Vec<(usize, u64)>,
     count: usize,
 }
@@ -145,8 +146,9 @@ impl EntryGroups {
         self.made[group].1
     }
 
-    /// Makes one group of `users` and all groups that they are in: the one that was made last takes
-    /// in the others. A group of entries that are in none has `align`.
+    /// Makes one group of `users` and of all groups that they are in. The group that was made last
+    /// takes in the others and keeps its alignment. If none of `users` is in a group, the new group
+    /// has `align`.
     fn join(&mut self, users: &[EntryNumber], align: u64) {
         let roots: Vec<EntryNumber> = users.iter().map(|&user| self.find(user)).collect();
         let newest = roots.iter().map(|&root| self.made[root]).max().unwrap_or_default();

@@ -61,7 +61,7 @@ pub(crate) struct SharedLayout {
     users: Vec<Vec<EntryNumber>>,
     /// Variables of the pool that kernels of whole programs use.
     pub(crate) clashes: Vec<(u32, EntryNumber)>,
-    /// The place of the last section of a whole program; none has a symbol.
+    /// The place of the last section of a whole program. Such sections have no symbols.
     last_unnamed: u64,
 }
 
@@ -346,8 +346,8 @@ impl SharedBuilder<'_, '_> {
     /// Pool variables with a size that kernels of whole programs use, each with such a kernel. The
     /// own variables of those kernels have their places already, at the start of the kernel's
     /// memory: their code names them without a record, also in an object that was made with `-r`,
-    /// where nvlink looks no more (DIFFERENCES.md, whole-program-again). In the order of the pool;
-    /// for each record that names the variable, the last kernel first (case
+    /// where nvlink does not check any more (DIFFERENCES.md, whole-program-again). In the order of
+    /// the pool; for each record that names the variable, the last kernel first (case
     /// errors-finish/placed-already).
     fn clashes(
         &self,
@@ -407,8 +407,7 @@ impl SharedBuilder<'_, '_> {
     /// a user with it. Classes follow each other in memory.
     fn colour(&mut self, multi: &[usize]) {
         let mut classes: Vec<Vec<usize>> = Vec::new();
-        // The classes of each entry as bits: a class that is free for all users is found 64 at a
-        // time.
+        // The classes of each entry as bits, so that 64 classes are tried at a time.
         let mut taken: Vec<Vec<u64>> = vec![Vec::new(); self.layout.sizes.len()];
         for &node in multi {
             let class = first_free(&taken, self.users_of(node));

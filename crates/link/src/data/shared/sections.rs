@@ -1,7 +1,7 @@
 //! The sections of shared memory of a program.
 //!
 //! In: the layout of the variables. Out: sizes and alignments of the sections; those that do not
-//! exist are dropped, and those of kernels that are known late are created.
+//! exist are dropped, and those of kernels that phase `merge` could not know are created.
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;

@@ -1,7 +1,7 @@
 //! Shared memory without a symbol, for which nvlink uses symbol 0.
 //!
-//! In: the layout. Out: the value of symbol 0. Like that of a variable that keeps its symbol, it is
-//! the last place, with the reserved part once for each piece that was placed.
+//! In: the layout. Out: the value of symbol 0. As for a variable that keeps its symbol, that is the
+//! place of the last piece, plus the size of the reserved part once for each piece that was placed.
 
 use std::cmp::Reverse;
 
@@ -12,8 +12,8 @@ use crate::draft::merged::SharedVariables;
 
 impl SharedBuilder<'_, '_> {
     /// The number of pieces in which nvlink's objects have no variable, and the offset of the piece
-    /// that was placed last, one of the first entry; those of whole programs count for it (cases
-    /// shared/dynamic-in-steps and whole-program/weak by 13.5).
+    /// that was placed last, in the first entry that has one. Pieces of whole programs count for
+    /// the offset only (cases shared/dynamic-in-steps and whole-program/weak by 13.5).
     pub(super) fn last_bare(&self) -> Option<(u64, u64)> {
         let is_bare = |group: u32| self.groups[group as usize].bare;
         let first = |group: u32| self.users[group as usize].first().copied();
@@ -29,7 +29,7 @@ impl SharedBuilder<'_, '_> {
     }
 }
 
-/// What a program has of such memory.
+/// The shared memory without symbols of a program.
 pub(super) struct UnnamedMemory<'a> {
     pub(super) variables: &'a SharedVariables,
     /// By variable.

@@ -3,8 +3,8 @@
 //! Units keep their headers. After the header, each sequence (up to its end operation) belongs to
 //! the function whose address it begins with. The sequences of live functions come in the order of
 //! the output's symbols. nvlink treats all jump slots as one function (case unified/lineinfo): the
-//! sequence of the slot at the start of the table ends with the table, and every other slot's keeps
-//! its first row only.
+//! sequence of the slot at the start of the table ends with the table, and the sequence of every
+//! other slot keeps only its first row.
 
 use culd_cubin::Malformed;
 
@@ -37,7 +37,7 @@ struct LineSequence {
 struct SlotSequence {
     /// End of the bytes that are kept.
     cut: usize,
-    /// If it advances to the end of the table: bytes of the table.
+    /// Bytes of the table, for the sequence that advances to its end.
     advance: Option<u64>,
     /// Start of its last operation, or of the prologue mark in front of that.
     last: usize,

@@ -261,7 +261,7 @@ impl Demangler<'_> {
         Some(read)
     }
 
-    /// The type of an expression; that of a name in parentheses is another.
+    /// The type of an expression. A name in parentheses may have another type than the name alone.
     pub(super) fn decltype(&mut self) -> Option<String> {
         let (open, close) = if self.eat("DT") { ("((", "))") } else { ("(", ")") };
         if open.len() == 1 {
