@@ -5,7 +5,6 @@
 
 use culd_cubin::Section;
 use culd_cubin::elf::shf;
-use thin_vec::thin_vec;
 
 use crate::base::id::{SectionId, SymbolId};
 use crate::draft::kind::SectionKind;
@@ -56,7 +55,7 @@ pub(crate) fn add<'d>(objects: &InputObjects<'d>, symbols: &Symbols, merged: &mu
         );
         let output = &mut draft.sections[section];
         output.owner = Some(code);
-        output.chunks = thin_vec![InputChunk { offset: 0, bytes: bank.data, mercury: &[] }];
+        output.chunks = vec![InputChunk { offset: 0, bytes: bank.data, mercury: &[] }];
         output.size = bank.size;
         add_symbol(draft, section);
         merged.entry_banks.insert(BankKey { code, number: 0 }, section);

@@ -7,7 +7,6 @@
 
 use culd_cubin::Section;
 use culd_cubin::elf::{shf, sht};
-use thin_vec::thin_vec;
 
 use super::parameters;
 use crate::base::half;
@@ -83,7 +82,7 @@ pub(crate) fn lay_out<'d>(
             draft.push_section(name, SectionKind::Constant(0), shf::ALLOC | shf::INFO_LINK, align);
         let output = &mut draft.sections[section];
         output.owner = Some(code);
-        output.chunks = thin_vec![InputChunk { offset: 0, bytes, mercury: &[] }];
+        output.chunks = vec![InputChunk { offset: 0, bytes, mercury: &[] }];
         output.size = base + 4 * count;
         output.mercury_size = 4 * count;
         let symbol = draft.symbols.push(OutSymbol::section(name, section));

@@ -16,7 +16,6 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{shf, stb, sto, stt};
 use culd_cubin::unified::ENTRY_SIZE;
 use hashbrown::HashMap;
-use thin_vec::ThinVec;
 
 use self::kind::{CATEGORIES, SectionKind};
 use self::relocs::{DeadReference, RelocSection, ResolvedRelaSection};
@@ -353,7 +352,7 @@ impl<'d> Draft<'d> {
             registers: 0,
             size: 0,
             mercury_size: 0,
-            chunks: ThinVec::new(),
+            chunks: Vec::new(),
             symbol: None,
             losers_only: false,
             emptied: false,

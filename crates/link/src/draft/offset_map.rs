@@ -4,7 +4,6 @@
 //! that are rearranged after merging ([`OffsetMaps`]), also their new chunks.
 
 use hashbrown::HashMap;
-use thin_vec::ThinVec;
 
 use super::section::{InputChunk, OutSection};
 use crate::base::id::SectionId;
@@ -39,7 +38,7 @@ impl OffsetMaps {
         section: &mut OutSection<'_>,
         mut moves: Vec<MovedRange>,
     ) {
-        let mut parts = ThinVec::new();
+        let mut parts = Vec::new();
         for entry in &moves {
             copy(section, entry, &mut parts);
         }
@@ -98,7 +97,7 @@ impl OffsetCursor {
 }
 
 /// Adds the chunks of a moved range of a section to `out`, moved.
-fn copy<'d>(section: &OutSection<'d>, entry: &MovedRange, out: &mut ThinVec<InputChunk<'d>>) {
+fn copy<'d>(section: &OutSection<'d>, entry: &MovedRange, out: &mut Vec<InputChunk<'d>>) {
     let (from, end) = (entry.from, entry.from + entry.size);
     let first = section.chunks.partition_point(|part| part.offset <= from).saturating_sub(1);
     for part in &section.chunks[first..] {

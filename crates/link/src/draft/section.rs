@@ -3,7 +3,6 @@
 use culd_cubin::Section;
 use culd_cubin::elf::{self, stb, stt};
 use culd_cubin::unified::SLOT;
-use thin_vec::ThinVec;
 
 use super::kind::SectionKind;
 use crate::base::half::{Half, HalfBytes};
@@ -59,7 +58,7 @@ pub(crate) struct OutSection<'d> {
     /// Bytes of the counterparts of all chunks.
     pub(crate) mercury_size: u64,
     /// Most sections have none: their bytes are made when they are written.
-    pub(crate) chunks: ThinVec<InputChunk<'d>>,
+    pub(crate) chunks: Vec<InputChunk<'d>>,
     pub(crate) symbol: Option<OutSymbolId>,
     /// It has only ever held literals of copies that lost.
     pub(crate) losers_only: bool,

@@ -2,7 +2,6 @@
 
 use culd_cubin::elf::{shf, stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol};
-use thin_vec::thin_vec;
 
 use super::Merger;
 use crate::base::derived_names::Prefix;
@@ -201,7 +200,7 @@ impl<'d> Merger<'_, 'd> {
             code.flags = code.flags & !shf::BARRIERS | input.flags & shf::BARRIERS;
             code.mercury_size = function.mercury.len() as u64;
             code.chunks =
-                thin_vec![InputChunk { offset: 0, bytes: input.data, mercury: function.mercury }];
+                vec![InputChunk { offset: 0, bytes: input.data, mercury: function.mercury }];
             self.set_placement(site.object, text, SectionPlacement::At { section, base: 0 });
         }
         if main {
