@@ -238,7 +238,7 @@ fn resolve_symbols<'d>(
     phases: &mut Phases<'_>,
 ) -> Result<(ResolvedProgram, ProgramNames<'d>), Failed> {
     phases.begin("symbols", diags)?;
-    let mut names = Names::new(objects.hasher.clone());
+    let mut names = Names::new();
     let symbols = Symbols::resolve(objects, options, &mut names);
 
     phases.begin("callgraph", diags)?;

@@ -37,7 +37,7 @@ impl NameList {
     }
 
     /// Makes room for the place of name number `index` and of 1024 more: names mostly come in
-    /// ascending order.
+    /// ascending order. Without the 1024: +1.1 % instructions on many1000.
     fn grow(&mut self, index: usize) {
         self.places.resize(index + 1 + 1024, 0);
     }
@@ -69,11 +69,11 @@ impl NameList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::names::{NameHasher, Names};
+    use crate::base::names::Names;
 
     #[test]
     fn a_removed_name_has_the_place_where_it_was_added_again() {
-        let mut names = Names::new(NameHasher::default());
+        let mut names = Names::new();
         let [a, b] = [names.intern(b"a"), names.join(&[b"b", b"c"])];
         assert_eq!(names.intern(b"bc"), b);
         let mut list = NameList::default();

@@ -41,6 +41,8 @@ const STEP: usize = 1 << 15;
 
 impl ListedNames {
     fn new(names: usize) -> Self {
+        // Without the room here and for the other tables of the layout: +0.6 % instructions and 1 %
+        // more memory on many1000.
         let names = Vec::with_capacity(names);
         ListedNames { names, prefixes: Vec::new(), marks: Vec::new(), size: 1 }
     }
@@ -191,11 +193,10 @@ impl StringTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::names::NameHasher;
 
     #[test]
     fn any_part_of_a_table_is_written_as_the_whole_is() {
-        let mut names = Names::new(NameHasher::default());
+        let mut names = Names::new();
         let mut listed = ListedNames::new(3);
         let mut whole = vec![0];
         // Longer than the distance of two marks.

@@ -21,7 +21,6 @@ pub(crate) mod whole;
 
 use self::object::InputObject;
 use crate::base::id::{IdVec, ObjectId};
-use crate::base::names::NameHasher;
 use crate::base::session::Session;
 use crate::diag::{Diagnostics, Failed};
 use crate::options::LinkOptions;
@@ -30,8 +29,6 @@ use crate::options::input::Input;
 /// All inputs, in command order.
 pub(crate) struct InputObjects<'d> {
     pub(crate) all: IdVec<ObjectId, InputObject<'d>>,
-    /// The hash function of their names.
-    pub(crate) hasher: NameHasher,
 }
 
 impl<'d> std::ops::Index<ObjectId> for InputObjects<'d> {
@@ -56,8 +53,7 @@ impl<'d> InputObjects<'d> {
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
         let total: usize = inputs.iter().map(|input| input.bytes.len()).sum();
-        let hasher = NameHasher::default();
-        let parse = |place: usize| InputObject::parse(inputs[place], &hasher, options.dialect);
+        let parse = |place: usize| InputObject::parse(inputs[place], options.dialect);
         let parsed: Vec<_> = session.map(inputs.len(), total, parse);
         let mut whole_program_before = false;
         // Collected in place, because objects are large.
@@ -77,7 +73,7 @@ impl<'d> InputObjects<'d> {
                 Ok(object)
             })
             .collect();
-        Ok(InputObjects { all: all?.into(), hasher })
+        Ok(InputObjects { all: all?.into() })
     }
 
     /// True if some input is a whole program (`ptxas -ewp`).

@@ -17,7 +17,6 @@ use super::outline::ObjectOutline;
 use super::records::RecordTables;
 use super::roles::{self, SectionRole};
 use super::unified_ids::{self, UnifiedIds};
-use crate::base::names::NameHasher;
 use crate::diag::Message;
 use crate::options::dialect::Dialect;
 use crate::options::input::Input;
@@ -202,11 +201,7 @@ impl<'d> InputObject<'d> {
 
 impl<'d> InputObject<'d> {
     /// Reads and checks an input.
-    pub(super) fn parse(
-        input: Input<'d>,
-        hasher: &NameHasher,
-        dialect: &Dialect,
-    ) -> Result<Self, Message> {
+    pub(super) fn parse(input: Input<'d>, dialect: &Dialect) -> Result<Self, Message> {
         let file = input.name;
         let malformed = |defect| Message::malformed(file, defect);
         let mut cubin = Cubin::parse(input.bytes).map_err(malformed)?;
@@ -252,7 +247,7 @@ impl<'d> InputObject<'d> {
         object.check_sections().map_err(malformed)?;
         object.check_relocations().map_err(malformed)?;
         object.declare_arrays();
-        object.outline = ObjectOutline::of(&object, hasher, dialect);
+        object.outline = ObjectOutline::of(&object, dialect);
         Ok(object)
     }
 }
