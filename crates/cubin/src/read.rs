@@ -21,6 +21,8 @@ pub(crate) fn u32_at(data: &[u8], at: usize) -> Option<u32> {
 }
 
 /// Two 32-bit words.
+// `#[inline]` in this crate brings functions of a few instructions into loops of other crates.
+// Without all twelve: +2.5 % instructions on many1000.
 #[inline]
 pub(crate) fn pair(&[a, b, c, d, e, f, g, h]: &[u8; 8]) -> (u32, u32) {
     (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))

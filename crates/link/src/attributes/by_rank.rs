@@ -46,7 +46,8 @@ impl ReachedRanks {
     }
 }
 
-/// Functions grouped by the attributes that they pass on, if repetition changes nothing.
+/// Functions grouped by the attributes that they pass on, if repetition changes nothing. Without
+/// them: +19 % instructions on many1000 for sm_100.
 struct PassedKinds {
     /// The kind of each function; [`MAX_SETS`] for none.
     of: IdVec<NodeId, u8>,

@@ -158,7 +158,8 @@ fn read_all<'d>(
     symbols: &Symbols,
     merged: &MergeResult<'d>,
 ) -> AttributeLists<'d> {
-    /// Typical bytes of an attribute in a file.
+    /// Typical bytes of an attribute in a file. Without room for all: +0.7 % instructions on
+    /// many100.
     const BYTES: usize = 12;
     let codes = TraitsByCode::new(merged.draft.dialect);
     let infos = merged.function_infos.values().as_slice();

@@ -158,7 +158,8 @@ pub(crate) struct CommonVariable {
 }
 
 /// A record of the output's `.nv.info`, in reading order. Nearly all records are about functions,
-/// so the other variants are boxed to keep those small.
+/// so the other variants are boxed to keep those small. Without the boxes: 1 % more memory on
+/// many1000, 32 bytes for each record instead of 16.
 #[derive(Debug)]
 pub(crate) enum FileRecord<'d> {
     /// A record about a function: attribute code and number.
@@ -305,7 +306,8 @@ impl<'d> MergeResult<'d> {
         let (mut draft, fixed) = Draft::new(names, options, unified_functions);
         let total = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
         // The output has about what the inputs have, and reserved memory that is not used costs
-        // nothing (docs/PERFORMANCE.md, memory).
+        // nothing (docs/PERFORMANCE.md, memory). Without the room: +0.5 % instructions on many1000,
+        // +2.5 % on many100.
         draft.sections.reserve(total);
         draft.symbols.reserve(symbols.all.len() + total / 2);
         draft.locals.reserve(symbols.all.len() + total / 2);

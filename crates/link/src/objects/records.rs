@@ -28,7 +28,8 @@ pub(crate) struct RecordTables<'d> {
     pub(crate) codes: AttributeCodes,
 }
 
-/// A set of attribute codes. Most codes that a phase looks for are in no file.
+/// A set of attribute codes. Most codes that a phase looks for are in no file. Without it: +0.3 %
+/// instructions on many1000 for sm_100; [`crate::check::skew`] needs it in any case.
 #[derive(Default)]
 pub(crate) struct AttributeCodes([u64; 4]);
 

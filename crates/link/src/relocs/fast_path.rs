@@ -1,5 +1,6 @@
 //! Fast path: records against a live function or a variable in global memory are kept unchanged,
-//! because only the driver knows the address. Most records are of this kind.
+//! because only the driver knows the address. Most records are of this kind. Without it: +1.9 %
+//! instructions on many1000.
 //!
 //! In: the symbols of the inputs and where they are in the output. Out: the output symbol of such a
 //! record ([`FastSymbol`]). Guaranteed: the result is that of [`RelocResolver::resolution`], which

@@ -2,7 +2,8 @@
 //!
 //! In: the records of the inputs in order, with the result for each. Out: [`KeptRelocs`], read once
 //! more when they are written. Most output sections keep all records of one input section, with new
-//! offsets and symbols. These are not copied: only the exceptions are stored.
+//! offsets and symbols. These are not copied: only the exceptions are stored. With all records
+//! stored: +4.7 % instructions and 4.9 % more memory on many1000.
 
 use culd_cubin::{RelocEntry, SectionIndex};
 

@@ -14,7 +14,8 @@ use crate::draft::relocs::RelocSource;
 use crate::objects::InputObjects;
 
 /// The result for one relocation section. Most sections keep the records of one input section
-/// unchanged, so a small enum saves memory.
+/// unchanged, so a small enum saves memory. Without the box: 0.8 % more on many1000, 72 bytes for
+/// each section instead of 16.
 #[derive(Debug)]
 pub(crate) enum ResolvedSection {
     Nothing,

@@ -124,7 +124,8 @@ impl Image<'_, '_> {
         let chunks: Vec<OutputChunk<'_>> = chunks(&self.layout.ranges, self.size()).collect();
         let size = self.size() as usize;
         let largest = chunks.iter().map(OutputChunk::size).max().unwrap_or(0);
-        // Zeroed memory: pages that no chunk fills are never allocated.
+        // Zeroed memory: pages that no chunk fills are never allocated. With a buffer for each
+        // chunk instead of each thread: +13 % instructions on many1000.
         let make = || vec![0; largest];
         // The first chunk, in file order, that failed. Chunks before it are still made: one of them
         // may fail too, and its error is then the one to return.
