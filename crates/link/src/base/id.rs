@@ -1,7 +1,8 @@
 //! Dense identifiers and the vectors they index.
 //!
 //! An id is an index into one kind of table and cannot index another. It stores the index plus one,
-//! so that an `Option` of an id takes four bytes too (docs/PERFORMANCE.md, memory).
+//! so that an `Option` of an id takes four bytes too (docs/PERFORMANCE.md, memory). Without that,
+//! many1000 takes 3.7 % more memory, and 1.4 % fewer instructions.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;

@@ -267,10 +267,6 @@ impl<'d> MergeResult<'d> {
 
     /// True for the function of a jump slot.
     pub(crate) fn is_jump_slot(&self, function: OutSymbolId) -> bool {
-        // Fast path: most programs have no such section.
-        if self.unified.slots_table.is_none() {
-            return false;
-        }
         let section = self.draft.symbols[function].section;
         section.is_some_and(|section| self.draft.sections[section].kind == SectionKind::JumpSlots)
     }

@@ -51,7 +51,10 @@ impl OffsetMaps {
 /// The new offset of byte `offset`, if one of `ranges` has it. They are in the order of old
 /// offsets.
 pub(crate) fn translate(ranges: &[MovedRange], offset: u64) -> Option<u64> {
-    OffsetCursor::default().translate(ranges, offset)
+    let at = ranges.partition_point(|range| range.from <= offset);
+    let range = ranges.get(at.checked_sub(1)?)?;
+    let inside = offset - range.from;
+    (inside < range.size).then(|| range.to + inside)
 }
 
 /// The same for offsets outside of all ranges, too. Bytes behind a range move with it, and bytes in
@@ -62,37 +65,6 @@ pub(crate) fn translate_between(ranges: &[MovedRange], offset: u64) -> u64 {
     match at.checked_sub(1).map(|at| ranges[at]) {
         Some(range) => range.to.saturating_add(offset - range.from),
         None => offset,
-    }
-}
-
-/// Remembers the range of the last offset: the next offset is often behind it.
-#[derive(Debug, Default)]
-pub(crate) struct OffsetCursor {
-    /// How many ranges start no later than the last offset.
-    at: usize,
-    last: Option<u64>,
-}
-
-impl OffsetCursor {
-    /// Like [`translate`]; all calls must pass the same `ranges`.
-    pub(crate) fn translate(&mut self, ranges: &[MovedRange], offset: u64) -> Option<u64> {
-        if self.last.is_some_and(|last| last <= offset) {
-            let rest = &ranges[self.at..];
-            // Most are in the same range or in the next.
-            self.at += match rest {
-                [_, second, ..] if second.from <= offset => {
-                    rest.partition_point(|range| range.from <= offset)
-                }
-                [next, ..] if next.from <= offset => 1,
-                _ => 0,
-            };
-        } else {
-            self.at = ranges.partition_point(|range| range.from <= offset);
-        }
-        self.last = Some(offset);
-        let range = ranges.get(self.at.checked_sub(1)?)?;
-        let inside = offset - range.from;
-        (inside < range.size).then(|| range.to + inside)
     }
 }
 

@@ -186,7 +186,8 @@ struct UnpairedSections<'c, 'd> {
 
 impl<'d> UnpairedSections<'_, 'd> {
     /// The first unpaired section that Mercury calls `name`. Fast path: ptxas writes both halves in
-    /// one order, so it is the next section that needs a counterpart.
+    /// one order, so it is the next section that needs a counterpart. Without it: +4.9 %
+    /// instructions on many1000 for sm_100.
     fn take_named(&mut self, name: &'d [u8], counterparts: &Counterparts) -> Option<usize> {
         let (cubin, roles) = (self.cubin, self.roles);
         if self.by_name.is_none() {

@@ -102,18 +102,6 @@ impl InputRecords<'_, '_> {
         }
     }
 
-    /// As [`InputRecords::translate`], fast for ascending offsets.
-    pub(super) fn translate_from(
-        &self,
-        cursor: &mut offset_map::OffsetCursor,
-        offset: u64,
-    ) -> Option<u64> {
-        match self.places {
-            OffsetMapping::Rebuilt(pieces) => cursor.translate(pieces, offset),
-            _ => self.translate(offset),
-        }
-    }
-
     /// The fast symbol for a symbol of the file.
     pub(super) fn fast_symbol(&self, symbol: SymbolIndex) -> FastSymbol {
         self.fast_symbols.get(symbol.0 as usize).copied().flatten()

@@ -21,7 +21,6 @@ use super::{fast_path, mercury};
 use crate::base::half::Half;
 use crate::base::id::OutSymbolId;
 use crate::diag::Message;
-use crate::draft::offset_map::OffsetCursor;
 use crate::draft::relocs::{RelocSection, RelocSource, WHOLE_SECTION};
 use crate::symbols::discarded::PatchedSection;
 
@@ -248,13 +247,12 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
                 && section.sh_type == sht::RELA
                 && !source.moved
                 && !self.input.any_discarded;
-            let mut cursor = OffsetCursor::default();
             let numbers = (0..records.len()).rev();
             let mut all = numbers.zip(records.iter().rev());
             all.try_for_each(|(number, record)| {
                 let record = NumberedRecord { number, record };
                 if plain {
-                    let offset = self.input.translate_from(&mut cursor, record.record.offset);
+                    let offset = self.input.translate(record.record.offset);
                     return self.resolve_at(offset, record);
                 }
                 self.resolve(record)

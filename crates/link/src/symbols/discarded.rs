@@ -59,7 +59,8 @@ impl DiscardedRecords {
         patched: PatchedSection<'_, '_>,
         record: RelocEntry,
     ) -> bool {
-        // Fast path: few objects have a definition that lost.
+        // Fast path: few objects have a definition that lost. Without it: +15 % instructions on
+        // many1000.
         self.any_in_object(patched.id) && self.is_discarded(symbols, patched, record)
     }
 
