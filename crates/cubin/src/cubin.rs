@@ -49,9 +49,8 @@ pub struct Header {
     pub abi_version: u8,
     /// `e_version`: 1. In files of CUDA 12 and older for sm_90 and older it is the release (129).
     pub version: u32,
-    /// `e_flags`. Bits 0-7: kind; 8-23: SM number; 24-31: section index of the cuinfo note. In the
-    /// files of CUDA 12 that [`Header::version`] names, bits 0-7: SM number; 11: `a` target; 16-23:
-    /// virtual architecture.
+    /// Bits 0-7: kind; 8-23: SM number; 24-31: section index of the cuinfo note. In files with a
+    /// release as version: 0-7: SM number; 11: `a` target; 16-23: virtual architecture.
     pub flags: u32,
 }
 
@@ -465,8 +464,7 @@ pub(crate) struct NameBudget {
 }
 
 impl NameBudget {
-    /// The limit for names in the string table `table`. Those of a sound file are together a few
-    /// times as long as the table at most.
+    /// Names of a sound file are together a few times as long as their table at most.
     pub(crate) fn new(table: &[u8]) -> Self {
         NameBudget { left: table.len().saturating_mul(64).saturating_add(1 << 20) }
     }
@@ -575,8 +573,7 @@ fn section_bytes<'d>(
     let sh_type = raw.sh_type.get(Le).0;
     let align = raw.sh_addralign.get(Le).max(1);
     let nobits = elf::is_nobits(sh_type);
-    // nvlink writes the size of the other variables as the alignment of shared memory with an
-    // `extern` array.
+    // nvlink writes the size of the other variables as alignment of sections with `extern` arrays.
     if !(align.is_power_of_two() || nobits) || align > MAX_ALIGN {
         return Err(HeaderDefect::Alignment);
     }
@@ -584,8 +581,7 @@ fn section_bytes<'d>(
         return Err(HeaderDefect::Size);
     }
     let record = record_size(sh_type);
-    // nvlink divides by the size of a record. If it is wrong, nvlink leaves out records or ends
-    // with a signal.
+    // nvlink divides by it. With a wrong one it leaves out records or ends with a signal.
     if record != 1 && raw.sh_entsize.get(Le) != record && is_table(sh_type) {
         return Err(HeaderDefect::Entries);
     }
@@ -689,8 +685,7 @@ fn is_symbol_table(sections: &[Section<'_>], index: u32) -> bool {
     section.is_some_and(|section| matches!(section.sh_type, sht::SYMTAB | sht::MERCURY_SYMTAB))
 }
 
-/// Checks that no two sections share bytes of the file, and that none shares some with a header
-/// table.
+/// Checks that neither two sections share bytes of the file nor a section and a header table.
 fn check_overlap(
     header: &RawHeader,
     table: &[RawSection],
@@ -771,8 +766,7 @@ fn check_symbol_links(
         let target = section.info_section().filter(|_| section.is_reloc());
         let target = target.and_then(|target| sections.get(target.0 as usize));
         let target_size = target.map_or(u64::MAX, |target| target.size);
-        // There may be millions of records, so this only finds out whether one is wrong. Which one
-        // it is, is looked for below.
+        // Millions of records go through this, so which one is wrong is looked for afterwards.
         let (symbol, offset) = match relocations {
             Relocations::Rel(records) => largest(records.iter().map(rel)),
             Relocations::Rela(records) => largest(records.iter().map(rela)),
