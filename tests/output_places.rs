@@ -504,7 +504,7 @@ fn what_can_be_replaced_is_replaced() {
     }
 }
 
-/// Two consecutive links write to a file that one process has open.
+/// A process opens a file. Two links write to it, one after the other.
 #[test]
 fn what_is_appended_adds_up() {
     let world = world();

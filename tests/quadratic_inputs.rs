@@ -408,7 +408,7 @@ fn records_that_name_ends_of_one_string() {
     assert!(status == 1 && said.contains("overlap too much"), "{status}: {said}");
 }
 
-/// 100,000 variables in shared memory that one kernel uses, and 100,000 common ones in two files.
+/// One kernel uses 100,000 shared variables. Two files declare the same 100,000 common variables.
 #[test]
 fn shared_and_common_variables() {
     const COUNT: usize = 100_000;

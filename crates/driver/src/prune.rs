@@ -177,12 +177,7 @@ impl Request {
 
 /// The target that code is for, if culd knows it.
 fn target(code: &Code) -> Option<Target> {
-    let letter = match code.variant {
-        Variant::Plain => "",
-        Variant::Family => "f",
-        Variant::Accelerated => "a",
-    };
-    Arch::by_name(&format!("sm_{}{letter}", code.sm)).map(Target::Real)
+    Arch::by_name(&format!("sm_{}{}", code.sm, code.variant)).map(Target::Real)
 }
 
 impl Code {

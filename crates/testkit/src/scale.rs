@@ -317,19 +317,11 @@ impl ScaleCase {
 pub fn generate(oracle: &Oracle, case: &ScaleCase, arch: &str, dir: &Path) -> Result<ScaleInputs> {
     let arch = case.arch.unwrap_or(arch);
     fs::create_dir_all(dir)?;
-    let mut templates: Vec<Template> = Vec::new();
+    let mut templates = Templates { oracle, case, dir, all: Vec::new() };
     let mut inputs = ScaleInputs { files: Vec::with_capacity(case.modules), bytes: 0 };
     let mut members = Vec::new();
     for index in 0..case.modules {
-        let role = case.role(index);
-        let at = match templates.iter().position(|template| template.role == role) {
-            Some(at) => at,
-            None => {
-                templates.push(Template::compile(oracle, case, role, arch, dir)?);
-                templates.len() - 1
-            }
-        };
-        let cubin = templates[at].clone_for(index, &case.callees(index));
+        let cubin = templates.module(index, arch)?;
         match case.container {
             ScaleContainer::Files => inputs.add(dir, format!("m{index:06}.cubin"), &cubin)?,
             ScaleContainer::Compressed => {
@@ -364,27 +356,42 @@ pub fn generate_objects(
     dir: &Path,
 ) -> Result<ScaleInputs> {
     fs::create_dir_all(dir)?;
-    let mut templates: Vec<(&str, Template)> = Vec::new();
+    let mut templates = Templates { oracle, case, dir, all: Vec::new() };
     let mut inputs = ScaleInputs { files: Vec::with_capacity(case.modules), bytes: 0 };
     for index in 0..case.modules {
-        let role = case.role(index);
         let mut images = Vec::new();
         for &arch in archs {
-            let is_it =
-                |(name, template): &(&str, Template)| *name == arch && template.role == role;
-            let at = match templates.iter().position(is_it) {
-                Some(at) => at,
-                None => {
-                    templates.push((arch, Template::compile(oracle, case, role, arch, dir)?));
-                    templates.len() - 1
-                }
-            };
-            let cubin = templates[at].1.clone_for(index, &case.callees(index));
+            let cubin = templates.module(index, arch)?;
             images.push(image(cubin, arch)?.compressed(Compression::Zstd)?);
         }
         inputs.add(dir, format!("m{index:06}.o"), &packed(&images, index)?)?;
     }
     Ok(inputs)
+}
+
+/// The templates of a case that were compiled so far, with their architectures.
+struct Templates<'a> {
+    oracle: &'a Oracle,
+    case: &'a ScaleCase,
+    dir: &'a Path,
+    all: Vec<(&'a str, Template)>,
+}
+
+impl<'a> Templates<'a> {
+    /// The cubin of module `index` for `arch`.
+    fn module(&mut self, index: usize, arch: &'a str) -> Result<Vec<u8>> {
+        let role = self.case.role(index);
+        let is_it = |(name, template): &(&str, Template)| *name == arch && template.role == role;
+        let at = match self.all.iter().position(is_it) {
+            Some(at) => at,
+            None => {
+                let made = Template::compile(self.oracle, self.case, role, arch, self.dir)?;
+                self.all.push((arch, made));
+                self.all.len() - 1
+            }
+        };
+        Ok(self.all[at].1.clone_for(index, &self.case.callees(index)))
+    }
 }
 
 impl ScaleInputs {

@@ -28,7 +28,7 @@ use crate::input::{InputItem, SharedInputs, Store};
 use crate::messages::{FileError, Line, LineList, RunOutcome};
 use crate::nvcc::{CommandLine, NvccError, Profile};
 use crate::options::{
-    CommandOptions, OptionId, OptionRow, Origin, Request, TABLE, UsageError, dialect, parse,
+    CommandOptions, OptionId, OptionRow, Origin, Request, TABLE, Target, UsageError, dialect, parse,
 };
 use crate::os::files::FileChange;
 use crate::os::guard;
@@ -103,9 +103,7 @@ pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinkResult
     let session = Session::with_threads(threads::threads(first).0);
     let shared = SharedInputs::open(first, items, &store, &session);
     let done = links::all(&links, items, &shared, &session, |number, image| {
-        let arch = links[number].target.arch();
-        let target = ImageTarget { sm: arch.sm, variant: arch.variant };
-        let entry = InputImage::cubin(image, target).map_err(|error| error.to_string())?;
+        let entry = entry_of(links[number].target, image)?;
         Packing::default().pack(entry).map_err(|error| error.to_string())
     });
     let linked = gathered(done, &mut lines).ok();
@@ -346,11 +344,16 @@ fn options_of(
     }
 }
 
+/// A linked image as an entry of a fat binary.
+fn entry_of(target: Target, image: Vec<u8>) -> Result<InputImage, String> {
+    let arch = target.arch();
+    let target = ImageTarget { sm: arch.sm, variant: arch.variant };
+    InputImage::cubin(image, target).map_err(|error| error.to_string())
+}
+
 /// The part of a linked image that is kept: its entry in the fat binary, or the whole image.
 fn made(plan: &DeviceLinkPlan, number: usize, image: Vec<u8>) -> Result<InputImage, String> {
-    let arch = plan.codes[number].target.arch();
-    let target = ImageTarget { sm: arch.sm, variant: arch.variant };
-    let entry = InputImage::cubin(image, target).map_err(|error| error.to_string())?;
+    let entry = entry_of(plan.codes[number].target, image)?;
     if plan.form == DeviceLinkForm::Cubin {
         return Ok(entry);
     }

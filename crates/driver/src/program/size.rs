@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use culd_cubin::arch::Variant;
 use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
 use culd_fatbin::host::{HostObject, SectionData};
 use culd_fatbin::{Format, archive, sniff};
@@ -393,18 +392,14 @@ fn packed(
     unpacker: &mut Unpacker,
     detail: Detail,
 ) -> ReportImage {
-    let suffix = match entry.variant() {
-        Variant::Plain => "",
-        Variant::Family => "f",
-        Variant::Accelerated => "a",
-    };
     let (kind, prefix) = match entry.kind() {
         ImageKind::Elf => ("cubin".to_owned(), "sm"),
         ImageKind::Ptx => ("ptx".to_owned(), "compute"),
         ImageKind::LtoIr => ("lto-ir".to_owned(), "lto"),
         ImageKind::Other(number) => (format!("kind {number:#x}"), "sm"),
     };
-    let mut image = ReportImage::new(place, kind, format!("{prefix}_{}{suffix}", entry.sm()));
+    let mut image =
+        ReportImage::new(place, kind, format!("{prefix}_{}{}", entry.sm(), entry.variant()));
     image.stored = entry.stored().len() as u64;
     image.bytes = entry.size();
     image.compression = match entry.encoding() {

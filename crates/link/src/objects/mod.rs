@@ -55,7 +55,7 @@ impl<'d> InputObjects<'d> {
         let total: usize = inputs.iter().map(|input| input.bytes.len()).sum();
         let parse = |place: usize| InputObject::parse(inputs[place], options.dialect);
         let parsed: Vec<_> = session.map(inputs.len(), total, parse);
-        let mut whole_program_before = false;
+        let mut any_whole_program = false;
         // Collected in place, because objects are large.
         let all: Result<Vec<_>, _> = parsed
             .into_iter()
@@ -63,8 +63,8 @@ impl<'d> InputObjects<'d> {
             .map(|(place, parsed)| {
                 let object = parsed.map_err(|message| diags.fatal(message))?;
                 target::check_target(place, &object, options, diags)?;
-                whole_program_before |= object.is_extensible();
-                if whole_program_before {
+                any_whole_program |= object.is_extensible();
+                if any_whole_program {
                     target::check_release(&object, options, diags)?;
                 }
                 if let Some(defect) = whole::defect(&object, options) {

@@ -36,24 +36,23 @@ pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<
     let mut outside = symbols().filter(|symbol| {
         symbol.is_shared() && symbol.size > 0 && is_in(object, symbol, SectionRole::PoolShared)
     });
-    let how = |symbol: &Symbol<'_>| if is_internal(symbol) { "-sanitize" } else { "-g" };
-    let (how, what) = if let Some(variable) = outside.next() {
-        let name = text_of(variable.name);
-        (how(variable), format!("shared variables outside of kernels ('{name}')"))
-    } else if let Some(variable) = placed
-        && (is_internal(variable) || options.relocatable)
-    {
-        let name = text_of(variable.name);
-        (how(variable), format!("the places of shared variables, which nvlink loses ('{name}')"))
-    } else if let Some(variable) = placed
-        && !options.for_debugger()
-        && object.roles.contains(&SectionRole::PoolShared)
-    {
-        let name = text_of(variable.name);
-        (how(variable), format!("an extern shared array beside shared variables ('{name}')"))
+    let (variable, what) = if let Some(variable) = outside.next() {
+        (variable, "shared variables outside of kernels")
     } else {
-        return None;
+        let arrays = object.roles.contains(&SectionRole::PoolShared);
+        match placed? {
+            variable if is_internal(variable) || options.relocatable => {
+                (variable, "the places of shared variables, which nvlink loses")
+            }
+            variable if arrays && !options.for_debugger() => {
+                (variable, "an extern shared array beside shared variables")
+            }
+            _ => return None,
+        }
     };
-    let reason = format!("it is a whole program (-ewp) compiled with {how}, with {what}");
+    let how = if is_internal(variable) { "-sanitize" } else { "-g" };
+    let name = text_of(variable.name);
+    let reason =
+        format!("it is a whole program (-ewp) compiled with {how}, with {what} ('{name}')");
     Some(Message::unsupported(object.name, reason))
 }

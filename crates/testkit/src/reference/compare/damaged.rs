@@ -269,16 +269,16 @@ impl Linkers<'_> {
             let mut less = mutant.clone();
             less.files[at].1 = bytes.to_vec();
             let made = link(self.tools, (self.culd)(), &less, words, &folder)?;
-            let equal = match (&theirs.output, &made.output) {
+            let same_end = made.run.status == theirs.run.status;
+            let explained = match (&theirs.output, &made.output) {
                 (Some(expected), Some(actual)) => {
-                    outputs(words, || objects(words, &folder), expected, actual).is_ok()
+                    same_end && outputs(words, || objects(words, &folder), expected, actual).is_ok()
                 }
                 (Some(_), None) => self.refuses_rest(&less, words, theirs, &made, dir)?,
-                (None, None) => refusal(theirs, "nvlink") == refusal(&made, "culd"),
-                _ => false,
+                (None, None) => same_end && refusal(theirs, "nvlink") == refusal(&made, "culd"),
+                (None, Some(_)) => false,
             };
-            let refused = made.output.is_none() && theirs.output.is_some();
-            if equal && (refused || made.run.status == theirs.run.status) {
+            if explained {
                 return Ok(Some(mutant.files[at].0.clone()));
             }
         }
