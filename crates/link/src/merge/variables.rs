@@ -25,7 +25,8 @@ impl<'d> Merger<'_, 'd> {
         for &index in &object.outline.variables {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
-            if is_internal(symbol) && !self.merged.draft.relocatable {
+            let internal = is_internal(symbol) && !whole::is_placed(object, symbol);
+            if internal && !self.merged.draft.relocatable {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);

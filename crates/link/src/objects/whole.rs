@@ -41,7 +41,10 @@ pub(super) fn defect(object: &InputObject<'_>, options: &LinkOptions) -> Option<
     } else {
         let arrays = object.roles.contains(&SectionRole::PoolShared);
         match placed? {
-            variable if is_internal(variable) || options.relocatable => {
+            variable
+                if options.relocatable
+                    || is_internal(variable) && !options.dialect.places_sanitized =>
+            {
                 (variable, "the places of shared variables, which nvlink loses")
             }
             variable if arrays && !options.for_debugger() => {

@@ -241,6 +241,9 @@ dialects! {
     aligns_dynamic_shared: bool = since(131);
     /// The shared section of an entry gets its size if an object has no variable in it.
     bare_shared_counts: bool = since(134);
+    /// Records against the shared variables of a whole program compiled with `-sanitize` meet the
+    /// places of the variables (docs/DIFFERENCES.md, whole-program-sanitized).
+    places_sanitized: bool = since(132);
     /// A program's only entry lists its own EXTERNS in reading order.
     externs_in_order: bool = since(132);
     /// A program's only entry must not reach tensor memory of both kinds, even if it uses none

@@ -82,7 +82,7 @@ impl<'a> ProgramMemory<'a> {
         let bank = symbol.defined_in().and_then(|at| self.objects.object(object).section(at));
         let bank = bank.and_then(Section::constant_bank).unwrap_or(CONSTANT_VARIABLES);
         let size = self.objects.extent(&variable).size;
-        let range = value.address..value.address + size;
+        let range = value.address..value.address.wrapping_add(size);
         let addresses = self.objects.addresses(symbol.name);
         let banks = self.banks(function, bank);
         let mut found: Vec<String> = banks
