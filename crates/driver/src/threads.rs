@@ -36,9 +36,13 @@ pub(crate) fn cores() -> usize {
 
 /// The threads that `options` ask for, 0 for one per core, and a line about them.
 pub(crate) fn threads(options: &CommandOptions) -> (usize, Option<Line>) {
-    let most = most_threads();
     let asked = options.number(OptionId::Threads).and_then(|count| usize::try_from(count).ok());
     let asked = asked.unwrap_or(0);
+    // To count processors takes longer than to read a small input: a dozen system calls.
+    if asked <= 1 {
+        return (asked, None);
+    }
+    let most = most_threads();
     if asked <= most {
         return (asked, None);
     }

@@ -46,11 +46,20 @@ pub fn outputs(
     expected: &[u8],
     actual: &[u8],
 ) -> Result<Classes, String> {
+    outputs_of(arguments, || LinkObjects::of(arguments, &objects()), expected, actual)
+}
+
+/// The same with the facts about the objects.
+fn outputs_of(
+    arguments: &[String],
+    inputs: impl FnOnce() -> LinkObjects,
+    expected: &[u8],
+    actual: &[u8],
+) -> Result<Classes, String> {
     if is_relocatable(arguments) {
-        let inputs = || LinkObjects::of(arguments, &objects());
         return relocatable::objects(expected, actual, inputs).map_or(Ok(Classes::default()), Err);
     }
-    linked(expected, actual, || LinkObjects::of(arguments, &objects()))
+    linked(expected, actual, inputs)
 }
 
 /// The same for the files that `arguments` name, which are in `dir`.

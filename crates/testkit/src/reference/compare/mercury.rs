@@ -32,10 +32,10 @@ use super::own_note;
 use classes::{ClassifiedKernel, CodeClass};
 use copies::OtherFunctions;
 use counts::{AllowedDifferences, RewrittenFunction};
-use culd_cubin::Section;
 use culd_cubin::capmerc::Capsule;
 use culd_cubin::elf::sht;
 use culd_cubin::raw::SectionHeader;
+use culd_cubin::{Cubin, Section};
 use culd_inspect::text::{DumpOptions, dump};
 use culd_inspect::view::View;
 use finalizer::ShortenedCode;
@@ -54,6 +54,18 @@ pub fn applies(bytes: &[u8]) -> bool {
 /// relocations of the first (docs/DIFFERENCES.md, equal-names-of-objects).
 pub(super) fn has_equal_names(object: &[u8]) -> bool {
     applies(object) && View::parse(object).is_ok_and(|view| copies::has_equal_names(&view))
+}
+
+/// True for an object of a linker with code that is none of the `compiled` objects': nvlink writes
+/// some code anew (docs/DIFFERENCES.md, kept-code).
+pub(super) fn is_written_anew(object: &[u8], compiled: &[Vec<u8>]) -> bool {
+    let Some(object) = Cubin::parse(object).ok().filter(|_| applies(object)) else { return false };
+    let inputs = LinkObjects::of(&[], compiled);
+    object.symbols.iter().filter(|symbol| symbol.is_function()).any(|symbol| {
+        let code = symbol.defined_in().and_then(|at| object.section(at));
+        let own = code.filter(|code| code.name.strip_prefix(b".text.") == Some(symbol.name));
+        own.is_some_and(|own| inputs.compiled().difference(symbol.name, own.data).is_some())
+    })
 }
 
 /// Compares nvlink's output with culd's for `inputs`.

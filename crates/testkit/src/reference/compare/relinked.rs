@@ -266,6 +266,13 @@ impl Relinking<'_> {
                     (fault, listed) = (None, Some(whole::AGAIN));
                 } else if fault.is_some() && twice {
                     (fault, listed) = (None, Some("early-relocations"));
+                } else if fault.is_some()
+                    && direction.starts_with(ObjectMaker::Nvlink.name())
+                    && self.has_equal_names(&link.files)?
+                {
+                    (fault, listed) = (None, Some("equal-names-of-objects"));
+                } else if fault.is_some() && self.has_new_code(&link.files)? {
+                    (fault, listed) = (None, Some("kept-code"));
                 } else {
                     row.identical = 1;
                 }
@@ -443,6 +450,17 @@ impl Relinking<'_> {
     fn compiled(&self) -> Result<Vec<Vec<u8>>> {
         let read = |name: &String| fs::read(self.dir.join(name)).with_context(|| name.clone());
         self.files.iter().map(read).collect()
+    }
+
+    /// True if a step has code that nvlink wrote anew: it has no counterpart in one step.
+    fn has_new_code(&self, files: &[String]) -> Result<bool> {
+        let compiled = self.compiled()?;
+        for file in files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str())) {
+            if mercury::is_written_anew(&fs::read(self.dir.join(file))?, &compiled) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// True if a file declares a shared array without size and a later file defines it with one.

@@ -6,12 +6,12 @@
 
 use super::carried::objects;
 use super::deliberate;
-use super::mercury::Classes;
+use super::mercury::{Classes, LinkObjects};
 use super::rebuilt::compare_rebuilt;
 use super::relinked::compare_relinked;
 use super::report::compare_report;
 use super::steps::compare_steps;
-use super::{is_any_whole_program, is_relocatable, outcomes, outputs};
+use super::{is_any_whole_program, is_relocatable, outcomes, outputs_of};
 use crate::fixtures::case::{plain_lines, stack_warnings_once};
 use crate::fixtures::uidx;
 use crate::random::edit::edited;
@@ -465,9 +465,13 @@ impl LinkPair {
             return self.no_verdict(line);
         }
         let mut classes = Classes::default();
+        let inputs = || {
+            let inputs = LinkObjects::of(arguments, &objects(compiled, dir));
+            if arguments == compiled { inputs } else { inputs.with_steps(&objects(arguments, dir)) }
+        };
         what = what.or_else(|| match (expected_out, actual_out) {
             (Some(expected), Some(actual)) => {
-                match outputs(arguments, || objects(compiled, dir), expected, actual) {
+                match outputs_of(arguments, inputs, expected, actual) {
                     Ok(found) => {
                         classes = found;
                         None

@@ -55,11 +55,14 @@ pub(super) fn is_about_shared(what: &str) -> bool {
         // A string is named after its table.
         let name = rest.strip_prefix(".strtab ").or(rest.strip_prefix(".shstrtab "));
         let name = name.filter(|_| key.starts_with("string.")).unwrap_or(rest);
-        let counts = [".symtab ", ".strtab ", ".shstrtab "];
+        let symbol = rest.strip_prefix("mercury ").unwrap_or(rest);
+        let name = if key.starts_with("symbol.") { symbol } else { name };
+        let counts = [".symtab ", ".nv.merc.symtab ", ".strtab ", ".shstrtab "];
         name.starts_with(".nv.shared.")
             || key == "header" && rest.starts_with("sections ")
             || key == "section.size" && counts.iter().any(|table| rest.starts_with(table))
-            || key == "symbol.value" && rest.starts_with("\"\" ")
+            || key == "section.info" && rest.starts_with(".symtab ")
+            || key == "symbol.value" && symbol.starts_with("\"\" ")
     };
     what.lines().all(is_shared)
 }

@@ -183,8 +183,10 @@ fn attributes(view: &View<'_>, items: &mut Items) {
                 words.join(" ")
             ));
         }
-        lines.sort();
-        items.insert(format!("attributes {}", owner(view, section)), lines);
+        // Mercury lists of local functions of one name have one key.
+        let all = items.entry(format!("attributes {}", owner(view, section))).or_default();
+        all.append(&mut lines);
+        all.sort();
     }
 }
 

@@ -75,6 +75,16 @@ impl LinkObjects {
         inputs
     }
 
+    /// The same for a link of `steps`, objects that a linker made of those of the compiler. nvlink
+    /// writes some of their code anew.
+    #[must_use]
+    pub fn with_steps(mut self, steps: &[Vec<u8>]) -> Self {
+        for object in steps.iter().filter_map(|bytes| Cubin::parse(bytes).ok()) {
+            self.compiled.add(&object);
+        }
+        self
+    }
+
     /// True for a program with any part for a debugger.
     pub(in crate::reference::compare) fn for_debugger(&self) -> bool {
         self.link || self.any
