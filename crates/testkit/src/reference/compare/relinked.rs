@@ -14,7 +14,7 @@
 
 use super::mercury::{self, Classes, Directions};
 use super::steps::{faithful, makes_program};
-use super::trial::{Difference, Tools, Verdict, candidate, compare_links_of};
+use super::trial::{Difference, FINALIZED_OBJECTS, Tools, Verdict, candidate, compare_links_of};
 use super::whole;
 use super::{deliberate, is_any_whole_program};
 use crate::reference::oracle::Release;
@@ -315,6 +315,13 @@ impl Relinking<'_> {
             {
                 listed = Some(whole::AGAIN);
             }
+            // The code that nvlink writes is not predicted; culd's must be that of one step.
+            Verdict::Different(_) if whole::is_written_anew(&self.compiled()?) => {
+                listed = Some(FINALIZED_OBJECTS);
+                if !direction.contains(ObjectMaker::Nvlink.name()) {
+                    fault = self.fault("culd", link)?;
+                }
+            }
             Verdict::Different(_) if self.has_unselected_memory(link)? => {
                 listed = Some(whole::LATE);
                 fault = self.fault("culd", link)?;
@@ -403,7 +410,8 @@ impl Relinking<'_> {
             return Ok(false);
         }
         let linked = fs::read(self.dir.join("culd").join("out.cubin"))?;
-        let program = ProgramText::read(&linked, &self.objects)?;
+        // Code that nvlink wrote anew is of no object.
+        let Ok(program) = ProgramText::read(&linked, &self.objects) else { return Ok(false) };
         let one = self.one(&link.sources)?;
         Ok(one.is_some_and(|one| one.differs_in_shared_sections(&program)))
     }

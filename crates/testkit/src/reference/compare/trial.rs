@@ -110,7 +110,7 @@ impl LinkMethod {
 }
 
 /// Why objects of whole programs may have no verdict (docs/DIFFERENCES.md, finalized-objects).
-const FINALIZED_OBJECTS: &str = "finalized-objects";
+pub(super) const FINALIZED_OBJECTS: &str = "finalized-objects";
 
 /// The starts of lines about the output of nvlink's finalizer: control bits, and frames
 /// (frames-of-whole-programs).

@@ -5,7 +5,7 @@
 //! where nvlink is known to lose their shared memory.
 
 use super::trial::Tools;
-use super::{is_any_whole_program, is_whole_program};
+use super::{is_any_whole_program, is_whole_program, mercury};
 use anyhow::{Context, Result};
 use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Cubin, Section, SectionIndex};
@@ -45,6 +45,12 @@ pub(super) fn has_placed(compiled: &[Vec<u8>]) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// True when one of the files is a whole program with Mercury: nvlink writes code of objects that
+/// were made of it anew (docs/DIFFERENCES.md, finalized-objects).
+pub(super) fn is_written_anew(compiled: &[Vec<u8>]) -> bool {
+    compiled.iter().any(|file| is_whole_program(file) && mercury::applies(file))
 }
 
 /// True when all lines of a difference of two objects are about shared memory of kernels: `what` is
