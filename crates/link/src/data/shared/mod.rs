@@ -23,7 +23,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::base::id::{IdVec, NodeId, SectionId};
 use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
-use crate::draft::merged::{MergeResult, SharedGroup, SharedNode};
+use crate::draft::merged::{MergeResult, SharedGroup, SharedNode, SharedVariables};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
@@ -210,7 +210,8 @@ pub(crate) fn lay_out(
             *align = node.align.max(*align);
         }
     }
-    let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole };
+    let helpers = helper_sections(&variables, options);
+    let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole, helpers: &helpers };
     let own = apply(merged, graph, &layout, needs, shape, options);
     let unnamed = UnnamedMemory { variables: &variables, users: &users, last_bare };
     merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
@@ -220,6 +221,26 @@ pub(crate) fn lay_out(
     merged.shared = variables;
     layout.users = users;
     layout
+}
+
+/// Size and alignment of shared sections without a variable in objects, by their code. If the code
+/// is no kernel's but a helper's of ptxas, they stay (case whole-program/helpers by 13.5, an object
+/// of either linker).
+fn helper_sections(
+    variables: &SharedVariables,
+    options: &LinkOptions,
+) -> HashMap<SectionId, (u64, u64)> {
+    let counts = options.dialect.bare_shared_counts;
+    let is_bare =
+        |node: &&SharedNode| variables.groups[node.group as usize].bare || node.laid_out && counts;
+    let mut sections: HashMap<SectionId, (u64, u64)> = HashMap::new();
+    for node in variables.nodes.iter().filter(is_bare) {
+        if let Some(code) = node.own {
+            let (size, align) = sections.entry(code).or_default();
+            (*size, *align) = (node.size.max(*size), node.align.max(*align));
+        }
+    }
+    sections
 }
 
 /// Places variables from `start` on, sorted by alignment, then size; returns their end, bytes.

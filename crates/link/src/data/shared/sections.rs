@@ -92,6 +92,8 @@ pub(super) struct EntryNeeds<'a> {
     pub(super) order: &'a [EntryNumber],
     /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
     pub(super) whole: &'a HashMap<SectionId, u64>,
+    /// Size and alignment of sections without a variable, by their code.
+    pub(super) helpers: &'a HashMap<SectionId, (u64, u64)>,
 }
 
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
@@ -100,7 +102,7 @@ pub(super) fn apply(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    EntryNeeds { aligns, order, whole }: EntryNeeds<'_>,
+    EntryNeeds { aligns, order, whole, helpers }: EntryNeeds<'_>,
     shape: PoolShape,
     options: &LinkOptions,
 ) -> Vec<Option<SectionId>> {
@@ -120,7 +122,8 @@ pub(super) fn apply(
                 // The section of a kernel in a whole program stays, even if it is empty, and so
                 // does the section of a function that is not a kernel.
                 let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
-                let unused = (0, whole.unwrap_or(1));
+                let helper = section.owner.and_then(|owner| helpers.get(&owner)).copied();
+                let unused = helper.unwrap_or((0, whole.unwrap_or(1)));
                 let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
                 let alone =
                     entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
