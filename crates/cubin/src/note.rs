@@ -127,6 +127,18 @@ impl CuInfo {
     }
 }
 
+impl CuInfo {
+    /// Appends the record of `.note.nv.cuver` of CUDA 12.8 and 12.9 for code made from the PTX
+    /// target `virtual_sm` to `out`.
+    pub fn write_version(virtual_sm: u16, out: &mut Vec<u8>) {
+        let mut descriptor = Vec::with_capacity(12);
+        for half in [CUVER, virtual_sm, 1, 0, 1, 0] {
+            descriptor.extend_from_slice(&half.to_le_bytes());
+        }
+        write_record(out, TYPE_CUINFO, &descriptor, 12);
+    }
+}
+
 /// The release that made the cubin in `file`, as [`CuInfo::toolkit`] counts; `None` if the file
 /// does not record it. Reads as little of the file as possible.
 pub fn toolkit(file: &[u8]) -> Option<u16> {

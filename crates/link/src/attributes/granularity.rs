@@ -28,7 +28,7 @@ pub(super) fn mixed(
     dialect: &Dialect,
 ) -> Vec<NodeId> {
     let used = |nodes: &[NodeId]| nodes.iter().fold(0, |used, &node| used | groups(lists, node));
-    if used(kernels) | used(functions) != 3 {
+    if !dialect.checks_tensor_memory || used(kernels) | used(functions) != 3 {
         return Vec::new();
     }
     // Before CUDA 13.2 a single entry that uses none itself is not checked; since then it is

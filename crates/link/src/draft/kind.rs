@@ -9,6 +9,8 @@ pub(crate) enum SectionKind {
     Debug,
     TkInfo,
     CuInfo,
+    /// `.nv.compat` of CUDA 12, among the attributes of functions.
+    LateCompat,
     /// `.nv.uft.entry` of an executable.
     FunctionTable,
     FileInfo,
@@ -59,6 +61,7 @@ impl SectionKind {
             SectionKind::FunctionTable | SectionKind::FileInfo => 2,
             SectionKind::Compat => 3,
             SectionKind::Index
+            | SectionKind::LateCompat
             | SectionKind::FunctionInfo
             | SectionKind::FunctionIds
             | SectionKind::VariableIds => 4,
@@ -89,11 +92,17 @@ impl SectionKind {
             self,
             SectionKind::FileInfo
                 | SectionKind::Compat
+                | SectionKind::LateCompat
                 | SectionKind::FunctionInfo
                 | SectionKind::Reloc
                 | SectionKind::Resolved
                 | SectionKind::Unlisted
         )
+    }
+
+    /// True for a note.
+    pub(super) fn is_note(self) -> bool {
+        matches!(self, SectionKind::TkInfo | SectionKind::CuInfo)
     }
 
     /// `sh_type`. An object that is linked again keeps CUDA's own types.
@@ -114,7 +123,7 @@ impl SectionKind {
             SectionKind::HighIndices => sht::SYMTAB_SHNDX,
             SectionKind::TkInfo | SectionKind::CuInfo => sht::NOTE,
             SectionKind::FileInfo | SectionKind::FunctionInfo => sht::CUDA_INFO,
-            SectionKind::Compat => sht::CUDA_COMPAT,
+            SectionKind::Compat | SectionKind::LateCompat => sht::CUDA_COMPAT,
             SectionKind::FunctionTable | SectionKind::FunctionIds => sht::CUDA_UFT_ENTRY,
             SectionKind::VariableIds => sht::CUDA_UDT_ENTRY,
             SectionKind::Index => sht::CUDA_UIDX,

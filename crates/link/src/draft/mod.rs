@@ -45,6 +45,7 @@ pub(crate) struct Draft<'d> {
     /// The number of sections that every output has from the start; see
     /// [`crate::layout::numbers::creation_index`].
     pub(crate) fixed_sections: usize,
+    pub(crate) form: FileForm,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
     /// yet; 0 if undefined variables are allowed (cases relocatable/undefined,
     /// errors-undefined/globals-allowed).
@@ -95,6 +96,8 @@ pub(crate) struct MercuryNames {
     pub(crate) stale_links: HashMap<SectionId, u32>,
 }
 
+const COMPAT: &[u8] = b".nv.compat";
+
 /// The sections that every output has from the start.
 pub(crate) struct FixedSections {
     /// Sections that only a file of [`FileForm::Notes`] has.
@@ -130,6 +133,7 @@ impl<'d> Draft<'d> {
             dialect: options.dialect,
             wraps_launches: options.target.sm < 70,
             fixed_sections: 0,
+            form: options.form(),
             undefined_value,
             reserved_shared: options.target.reserved_shared,
             names,
@@ -165,7 +169,12 @@ impl<'d> Draft<'d> {
         unified_functions: bool,
     ) -> FixedSections {
         let function_table = unified_functions && !options.relocatable;
-        let has_notes = options.form() == FileForm::Notes;
+        let form = options.form();
+        let has_notes = form != FileForm::Header;
+        let cuinfo = match form {
+            FileForm::Version => &b".note.nv.cuver"[..],
+            FileForm::Notes | FileForm::Header => b".note.nv.cuinfo",
+        };
         let mut fixed = |name: &'static [u8], kind, flags, align| {
             let name = self.names.intern(name);
             self.add_section(name, kind, flags, align)
@@ -173,13 +182,13 @@ impl<'d> Draft<'d> {
         let fixed = FixedSections {
             notes: has_notes.then(|| NoteSections {
                 tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
-                cuinfo: fixed(b".note.nv.cuinfo", SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
+                cuinfo: fixed(cuinfo, SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
             }),
             function_table: function_table
                 .then(|| fixed(b".nv.uft.entry", SectionKind::FunctionTable, 0, ENTRY_SIZE as u64)),
             file_info: fixed(b".nv.info", SectionKind::FileInfo, 0, 4),
-            compat: (has_notes && options.target.has_compat)
-                .then(|| fixed(b".nv.compat", SectionKind::Compat, 0, 4)),
+            compat: (form == FileForm::Notes && options.target.has_compat)
+                .then(|| fixed(COMPAT, SectionKind::Compat, 0, 4)),
         };
         if let Some(index) = &options.index {
             let name = self.names.intern(b".nv.uidx");
@@ -189,11 +198,26 @@ impl<'d> Draft<'d> {
         }
         self.fixed_sections = self.sections.len();
         if let (Some(notes), Some(compat)) = (&fixed.notes, fixed.compat) {
-            let cuinfo = &mut self.sections[notes.cuinfo];
-            cuinfo.flags |= shf::INFO_LINK;
-            cuinfo.owner = Some(compat);
+            self.own_note(notes.cuinfo, compat);
         }
         fixed
+    }
+
+    /// Creates `.nv.compat` of [`FileForm::Version`].
+    pub(crate) fn add_late_compat(&mut self, fixed: &mut FixedSections) {
+        let name = self.names.intern(COMPAT);
+        let compat = self.add_section(name, SectionKind::LateCompat, 0, 4);
+        fixed.compat = Some(compat);
+        if let Some(notes) = &fixed.notes {
+            self.own_note(notes.cuinfo, compat);
+        }
+    }
+
+    /// Has the driver's note name `.nv.compat`.
+    fn own_note(&mut self, cuinfo: SectionId, compat: SectionId) {
+        let cuinfo = &mut self.sections[cuinfo];
+        cuinfo.flags |= shf::INFO_LINK;
+        cuinfo.owner = Some(compat);
     }
 
     /// `st_info` of an input variable, for either of its two types. An object has CUDA's own type
@@ -325,7 +349,7 @@ impl<'d> Draft<'d> {
     ) -> SectionId {
         self.intern_section_name(name);
         let section = self.push_section(name, kind, flags, align);
-        if kind.has_symbol() {
+        if kind.has_symbol() && !(kind.is_note() && self.form == FileForm::Version) {
             let symbol = self.symbols.push(OutSymbol::section(name, section));
             self.locals.push(symbol);
             self.sections[section].symbol = Some(symbol);

@@ -163,6 +163,9 @@ impl MercurySections {
         for &id in &self.order {
             let section = &draft.sections[id];
             self.places[id] = if section.shares_bytes() {
+                if draft.dialect.aligns_shared_bytes {
+                    pieces.skip(0, align(section));
+                }
                 (counterpart(id), section.size)
             } else {
                 let size = contents.size(id).unwrap_or_else(|| section.size_in(Half::Mercury));

@@ -12,6 +12,7 @@ use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::options::LinkOptions;
 use crate::options::dialect::Dialect;
+use crate::options::form::FileForm;
 
 /// `.note.nv.tkinfo`: this linker's record, padded to the length of nvlink's, then the inputs'
 /// records.
@@ -35,12 +36,23 @@ pub(crate) fn virtual_sm(objects: &InputObjects<'_>, options: &LinkOptions) -> u
     least.map_or(target, |least| least.min(target))
 }
 
-/// `.note.nv.cuinfo`: the virtual architecture and the release of the dialect.
+/// `.note.nv.cuinfo`: the virtual architecture and the release of the dialect; or
+/// `.note.nv.cuver`.
 pub(crate) fn cuinfo(objects: &InputObjects<'_>, options: &LinkOptions) -> Vec<u8> {
     let virtual_sm = virtual_sm(objects, options);
-    let info = CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit };
     let mut out = Vec::new();
-    info.write(&mut out);
+    match options.form() {
+        FileForm::Version => {
+            // That of the last file, by 12.8 the target's own (cases
+            // headers-and-order/lowest-target, weak/latest-target).
+            let last = objects.iter().last().filter(|_| options.dialect.names_files_target);
+            let named = last.map(|(_, object)| object.cuinfo.virtual_sm);
+            CuInfo::write_version(named.unwrap_or(options.target.sm as u16), &mut out);
+        }
+        FileForm::Header | FileForm::Notes => {
+            CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit }.write(&mut out);
+        }
+    }
     out
 }
 
@@ -183,6 +195,15 @@ pub(crate) fn compat(
         }
     }
     let mut out = Vec::new();
+    if options.form() == FileForm::Version {
+        merged.retain(|old| OF_CUDA_12.contains(&old.rule.code));
+        for CompatValue { rule, value } in merged {
+            let record =
+                Record { format: rule.format, code: rule.code, value: value as u16, payload: &[] };
+            record.write(&mut out);
+        }
+        return out;
+    }
     let accelerated = u16::from(options.target.variant == Variant::Accelerated);
     let mut write = |code, format, value, payload: &[u8]| {
         Record { format, code, value, payload }.write(&mut out);
@@ -197,6 +218,9 @@ pub(crate) fn compat(
     }
     out
 }
+
+/// The attributes in files of CUDA 12.
+const OF_CUDA_12: [u8; 4] = [code::ISA_CLASS, code::FEATURES, code::PAIR, code::COMMON];
 
 /// Bytes of the attribute FINALIZER, on targets with a Mercury half.
 pub(crate) const FINALIZER_SIZE: u64 = 12;

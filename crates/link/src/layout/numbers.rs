@@ -17,6 +17,7 @@ use crate::callgraph::{CallGraph, prototypes};
 use crate::draft::Draft;
 use crate::draft::kind::{CATEGORIES, SectionKind};
 use crate::draft::section::{OutSection, OutSymbol};
+use crate::options::form::FileForm;
 
 /// Sections that nvlink creates before the first one of a draft: the null section and four tables.
 const CREATED_BEFORE: usize = 5;
@@ -51,6 +52,7 @@ pub(crate) struct Numbers {
     pub(crate) strings: StringTable,
     /// `sh_link` of sections with symbols.
     pub(crate) symbols_link: u32,
+    form: FileForm,
 }
 
 impl Numbers {
@@ -72,6 +74,7 @@ impl Numbers {
             has_high_indices: needs_high_indices(draft),
             strings: StringTable::default(),
             symbols_link: draft.dialect.symbols_link,
+            form: draft.form,
         };
         for (&section, index) in numbers.order.iter().zip(numbers.first_index()..) {
             numbers.index[section] = Some(index);
@@ -139,9 +142,11 @@ impl Numbers {
         self.symbols.get(place).or_else(trailing).copied()
     }
 
-    /// `sh_info` of the symbol table: the first symbol that is not local.
+    /// `sh_info` of the symbol table: the first symbol that is not local; since CUDA 13 behind all
+    /// symbols if local ones come last.
     pub(crate) fn symbols_info(&self) -> u32 {
-        if self.trailing.is_empty() { self.first_global } else { self.symbol_count() as u32 }
+        let counts_all = !self.trailing.is_empty() && self.form == FileForm::Notes;
+        if counts_all { self.symbol_count() as u32 } else { self.first_global }
     }
 
     /// Section header index; 0 for a section that is not in the file.

@@ -1,7 +1,8 @@
 //! Merging, fourth step of a file: its attributes.
 
+use culd_cubin::Section;
 use culd_cubin::attr::Record;
-use culd_cubin::elf::shf;
+use culd_cubin::elf::{shf, sht};
 
 use super::Merger;
 use super::unlisted::UnlistedSection;
@@ -13,6 +14,7 @@ use crate::objects::object::InputObject;
 use crate::objects::outline::AttributeSectionRef;
 use crate::objects::records::names_reference;
 use crate::objects::roles::SectionRole;
+use crate::options::form::FileForm;
 use crate::symbols::Fate;
 
 impl<'d> Merger<'_, 'd> {
@@ -39,9 +41,34 @@ impl<'d> Merger<'_, 'd> {
                 self.merged.file_records.push(FileRecord::Other(Box::new(record)));
             }
         }
-        for &info in &object.outline.attribute_sections {
-            self.function_info(id, object, info);
+        let infos = &object.outline.attribute_sections;
+        let in_front = self.infos_before_compat(object).unwrap_or(infos.len()).min(infos.len());
+        infos[..in_front].iter().for_each(|&info| self.function_info(id, object, info));
+        if self.takes_late_compat(object) {
+            self.merged.draft.add_late_compat(&mut self.merged.fixed);
         }
+        infos[in_front..].iter().for_each(|&info| self.function_info(id, object, info));
+    }
+
+    /// True for the first file with `.nv.compat`, if the output gets its own with it.
+    fn takes_late_compat(&self, object: &InputObject<'d>) -> bool {
+        self.merged.draft.form == FileForm::Version
+            && self.merged.fixed.compat.is_none()
+            && object.records.compat.is_some()
+    }
+
+    /// The number of functions whose attributes are in front of `.nv.compat`. Those of Mercury have
+    /// the order of those of machine code.
+    fn infos_before_compat(&self, object: &InputObject<'d>) -> Option<usize> {
+        if !self.takes_late_compat(object) {
+            return None;
+        }
+        let sections = &object.cubin.sections;
+        let compat = sections.iter().position(|section| section.sh_type == sht::CUDA_COMPAT)?;
+        let of_function = |section: &&Section<'_>| {
+            section.sh_type == sht::CUDA_INFO && section.info_section().is_some()
+        };
+        Some(sections[..compat].iter().filter(of_function).count())
     }
 
     /// Keeps a record about a texture, sampler or surface reference: all of these count.

@@ -1,5 +1,6 @@
 //! Merging, second step of a file: all symbols that are not functions, in symbol order.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, sto, stt};
 use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 
@@ -217,7 +218,8 @@ impl<'d> Merger<'_, 'd> {
             shared: None,
             dropped: unified && !self.keeps_table_names || hidden,
         });
-        if symbol.name == RESERVED_CAP && draft.dialect.reserved_cap == ReservedCap::InNull {
+        let in_null = draft.dialect.reserved_cap == ReservedCap::InNull;
+        if symbol.name == RESERVED_CAP && in_null && draft.flavour == Flavour::Classic {
             draft.null_value = Some(draft.reserved_shared);
         }
         let global = system || draft.is_global(symbol.binding());

@@ -158,8 +158,15 @@ dialects! {
     /// record to this length, so that all later offsets are equal.
     tool_strings: usize = steps(97, &[(131, 98), (132, 97)]);
 
-    /// Files for sm_90a and older have no notes: release and target are in their header.
+    /// Files for sm_90a and older have no notes: release and target are in their header. Those for
+    /// sm_100 and later have notes of their own form.
     all_in_header: bool = before(130);
+
+    /// `.note.nv.cuver` names the virtual architecture of a file, not the target.
+    names_files_target: bool = since(129);
+
+    /// A Mercury section without bytes of its own leaves room for its alignment.
+    aligns_shared_bytes: bool = before(129);
 
     /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
@@ -246,6 +253,8 @@ dialects! {
     places_sanitized: bool = since(132);
     /// A program's only entry lists its own EXTERNS in reading order.
     externs_in_order: bool = since(132);
+    /// Entries must not use tensor memory both of one block and of a pair.
+    checks_tensor_memory: bool = since(130);
     /// A program's only entry must not reach tensor memory of both kinds, even if it uses none
     /// itself.
     asks_single_entry: bool = since(132);

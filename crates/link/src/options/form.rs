@@ -14,6 +14,10 @@ pub(crate) enum FileForm {
     /// CUDA 12 and older for sm_90a and older: the header says everything, and no note or
     /// `.nv.compat` exists. The flags of code have the number of barriers.
     Header,
+    /// CUDA 12.8 and 12.9 for sm_100 and later: as the next, but `.note.nv.cuver` has the place of
+    /// `.note.nv.cuinfo`, notes have no symbols, and `.nv.compat` is created late and has few
+    /// attributes.
+    Version,
     /// Since CUDA 13: `.note.nv.tkinfo` and `.note.nv.cuinfo` say it, and an attribute has the
     /// number of barriers.
     Notes,
@@ -23,8 +27,9 @@ impl FileForm {
     /// The form that the release `dialect` writes for `target`.
     pub(crate) fn of(dialect: &Dialect, target: &Arch) -> Self {
         match target.flavour {
-            Flavour::Classic if dialect.all_in_header => FileForm::Header,
-            _ => FileForm::Notes,
+            _ if !dialect.all_in_header => FileForm::Notes,
+            Flavour::Classic => FileForm::Header,
+            Flavour::Mercury => FileForm::Version,
         }
     }
 }

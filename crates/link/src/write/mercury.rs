@@ -15,6 +15,7 @@ use crate::layout::contents::SyntheticContents;
 use crate::layout::mercury_sections::MercurySections;
 use crate::layout::place::FileLayout;
 use crate::objects::InputObjects;
+use crate::options::form::FileForm;
 use crate::relocs::relocated::ResolvedRelocs;
 use crate::symbols::Symbols;
 
@@ -107,6 +108,12 @@ impl MercuryWriter<'_, '_> {
             // The bit MANAGED, which a unified function has if its own file calls it, is that of
             // its first appearance (case unified/called).
             stt::FUNC => {
+                // CUDA 12 writes the binding of machine code's half: one that is only kept by -g is
+                // local (case generated/dead-kept-by-g by 12.9).
+                let info = match draft.form {
+                    FileForm::Version => symbol.info & 0xf0 | info & 15,
+                    FileForm::Header | FileForm::Notes => info,
+                };
                 let other = other & !sto::MANAGED | symbol.other & sto::MANAGED;
                 let inner = object.outer_function(site.index).is_some();
                 let value = if inner { input.value } else { entry.value };

@@ -50,6 +50,8 @@ const HEADER_ACCELERATED: u32 = 0x800;
 const CLASSIC_FLAGS: u32 = 4;
 /// `e_flags` bits 0-7 of later targets.
 const MERCURY_FLAGS: u32 = 2;
+/// The bit of code for an `a` target, [`FileForm::Version`].
+const VERSION_ACCELERATED: u32 = 8;
 
 /// Takes the bytes of a linked cubin: chunks in any order, from any thread, each byte once.
 pub trait Output: Sync {
@@ -288,6 +290,10 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
                 return HEADER_FLAGS | accelerated | target.sm | virtual_sm << 16;
             }
             Flavour::Classic => CLASSIC_FLAGS,
+            Flavour::Mercury if self.options.form() == FileForm::Version => {
+                let accelerated = target.variant == Variant::Accelerated;
+                MERCURY_FLAGS | if accelerated { VERSION_ACCELERATED } else { 0 }
+            }
             Flavour::Mercury => MERCURY_FLAGS,
         };
         let notes = self.merged.fixed.notes.as_ref();
@@ -301,7 +307,7 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         let header = FileHeader {
             abi: match self.options.form() {
                 FileForm::Header => Abi::Old { release: self.options.dialect.toolkit },
-                FileForm::Notes => Abi::Current,
+                FileForm::Version | FileForm::Notes => Abi::Current,
             },
             e_type: if self.options.relocatable { RELOCATABLE } else { EXECUTABLE },
             flags: self.flags(),

@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use super::consistent::exits_in;
-use super::finalizer::{Finalized, ShortenedCode, calls, finalized};
+use super::finalizer::{Finalized, ShortenedCode, branches, calls, finalized};
 use super::inputs::LinkObjects;
 
 /// Opcode of the last of the error barriers that `-make-errors-visible-at-exit` puts in front of an
@@ -211,6 +211,7 @@ pub(super) fn kernels(
     let mut later = later(cubin);
     later.retain(|&index| !known.contains(&name(cubin, index)));
     let barriers = has_barriers(cubin);
+    let of_cuda_12 = theirs.cubin.section_by_name(b".note.nv.cuver").is_some();
     let mut kernels = Vec::new();
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
@@ -235,6 +236,7 @@ pub(super) fn kernels(
             () if inputs.rewrites(function.name, calls) => CodeClass::Rewritten,
             () => match finalized(section.data) {
                 Finalized::Same => CodeClass::Kept,
+                Finalized::Barriers if of_cuda_12 && branches(section.data) => CodeClass::Kept,
                 Finalized::Barriers => CodeClass::Control,
                 Finalized::Shortened(shortened) => CodeClass::Fences(shortened),
             },

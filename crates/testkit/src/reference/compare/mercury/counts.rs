@@ -164,6 +164,12 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Block {
+    /// True for the block of the section `name`.
+    pub(super) fn is_of_section(&self, name: &[u8]) -> bool {
+        let rest = self.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
+        rest.is_some_and(|own| own.as_bytes() == name)
+    }
+
     fn reduce(&mut self, name: &str, allowed: &AllowedDifferences<'_>) {
         let kernel = |prefix: &str| {
             let name = name.strip_prefix(prefix)?;

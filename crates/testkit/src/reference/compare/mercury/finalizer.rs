@@ -60,6 +60,15 @@ pub(super) fn finalized(code: &[u8]) -> Finalized {
     }
 }
 
+/// True for code with an early end or a jump in front of its end. The finalizer of CUDA 12 keeps
+/// barriers of such code that nobody waits for (cases mercury/kept-code and
+/// literals/jumps-without-table by 12.9).
+pub(super) fn branches(code: &[u8]) -> bool {
+    let code = Instruction::all(code);
+    let first = code.iter().find(|instruction| instruction.is_end_or_jump());
+    first.is_some_and(|first| !first.is_end_of_all())
+}
+
 /// True for instructions that differ only in their operands.
 pub(super) fn same_operation(one: &[u8], other: &[u8]) -> bool {
     let all = |code| Instruction::all(code).into_iter().map(Instruction::without_operands);

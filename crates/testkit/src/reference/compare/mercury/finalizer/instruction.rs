@@ -12,6 +12,9 @@ pub(super) const SIZE: u64 = 16;
 
 /// The operation, and its parts: the row, and the form of its operands.
 const OPCODE: Range<u32> = 0..12;
+/// The predicate under which it runs, and the number of the one that is always true.
+const GUARD: Range<u32> = 12..16;
+const ALWAYS: u64 = 7;
 const OPERATION: Range<u32> = 0..9;
 const FORM: Range<u32> = 9..12;
 /// The barrier that the result sets, the one that the operands set, and those that the instruction
@@ -56,6 +59,9 @@ mod opcode {
     pub(super) const MEMBAR: u64 = 0x992;
     pub(super) const LDGSTS: u64 = 0xfae;
     pub(super) const NOP: u64 = 0x918;
+    pub(super) const BRANCH: u64 = 0x947;
+    pub(super) const BRANCH_INDEXED: u64 = 0x949;
+    pub(super) const EXIT: u64 = 0x94d;
     /// BRA.U: a uniform predicate stands where others have their first register.
     pub(super) const BRANCH_UNIFORM: u64 = 0x547;
     /// Calls of a function, through a register, and within a section.
@@ -104,6 +110,16 @@ impl Instruction {
 
     pub(super) fn is_call(self) -> bool {
         opcode::CALLS.contains(&self.get(OPCODE))
+    }
+
+    /// True for the end of a thread, whatever guards it, and for a jump.
+    pub(super) fn is_end_or_jump(self) -> bool {
+        [opcode::EXIT, opcode::BRANCH, opcode::BRANCH_INDEXED].contains(&self.get(OPCODE))
+    }
+
+    /// True for an end of all threads that get there.
+    pub(super) fn is_end_of_all(self) -> bool {
+        self.get(OPCODE) == opcode::EXIT && self.get(GUARD) == ALWAYS
     }
 
     pub(super) fn is_nop(self) -> bool {

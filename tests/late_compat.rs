@@ -1,0 +1,89 @@
+//! Files for sm_100 and later by CUDA 12.8 and 12.9 (docs/DIALECTS.md), in the command and in the
+//! library.
+//!
+//! In: two programs (testdata/cuda12/a.ptx and b.ptx) as the release's ptxas compiled them. Out:
+//! for both orders, everything in the release's own output but `.note.nv.tkinfo`, whose first
+//! record names libnvJitLink. The library stood in for nvlink, of which no wheel exists
+//! (`testdata/jitlink/nvlink.c`).
+
+use culd_driver::{Request, parse};
+use culd_inspect::text::{DumpOptions, dump};
+use culd_inspect::view::View;
+use culd_link::Dialect;
+use culd_testkit::fixtures::case;
+use culd_tests::{link, link_options, root};
+use std::fs;
+use std::path::PathBuf;
+
+/// Releases and targets with a folder in testdata/cuda12.
+const LINKS: [(&str, &str); 2] = [("12.8", "sm_100"), ("12.9", "sm_120a")];
+
+fn folder(release: &str, target: &str) -> PathBuf {
+    root().join("testdata/cuda12").join(format!("{release}-{target}"))
+}
+
+fn object(release: &str, target: &str, name: char) -> (String, Vec<u8>) {
+    let path = folder(release, target).join(format!("{name}.cubin.txt"));
+    (format!("{name}.cubin"), case::assemble(&path).expect("a recorded object"))
+}
+
+/// The text form without the section of the tools' records.
+fn without_tools(image: &[u8]) -> String {
+    let view = View::parse(image).expect("a cubin");
+    let text = dump(&view, &DumpOptions::default());
+    let mut in_tools = false;
+    let kept = text.lines().filter(|line| {
+        if line.starts_with("section ") {
+            in_tools = line.starts_with("section .note.nv.tkinfo ");
+        }
+        !in_tools
+    });
+    kept.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn both_orders_have_everything_that_the_release_writes() {
+    for (release, target) in LINKS {
+        for order in [['a', 'b'], ['b', 'a']] {
+            let words = [format!("-arch={target}"), format!("--dialect={release}")];
+            let options = link_options(&words).expect("options");
+            let inputs = order.map(|name| object(release, target, name));
+            let image = link(&options, &inputs, 1).expect("threads").image.expect("a program");
+            let name = format!("expect-{}{}.txt", order[0], order[1]);
+            let expected =
+                fs::read_to_string(folder(release, target).join(name)).expect("recorded");
+            assert_eq!(without_tools(&image), expected, "{release} {target} {order:?}");
+        }
+    }
+}
+
+#[test]
+fn the_release_follows_from_the_objects() {
+    for (release, target) in LINKS {
+        let (_, bytes) = object(release, target, 'a');
+        let target = target.parse().expect("a target");
+        assert_eq!(Dialect::for_cubins(target, [bytes.as_slice()]).to_string(), release);
+    }
+}
+
+#[test]
+fn a_release_knows_its_targets_only() {
+    let known = |release: &str, target: &str| {
+        let words = ["a.cubin", "-o", "x"].map(str::to_owned);
+        let words = [&[format!("-arch={target}"), format!("--dialect={release}")], &words[..]];
+        matches!(parse(&words.concat()).request, Ok(Request::Link(_)))
+    };
+    for (target, releases) in [
+        ("sm_100", "12.8 12.9 13.0"),
+        ("sm_101a", "12.8 12.9"),
+        ("sm_103", "12.9 13.0"),
+        ("sm_100f", "12.9 13.0"),
+        ("sm_110", "13.0"),
+        ("sm_121", "12.9 13.0"),
+    ] {
+        for release in ["12.6", "12.8", "12.9", "13.0"] {
+            let expected = releases.split(' ').any(|known| known == release);
+            assert_eq!(known(release, target), expected, "{target} by {release}");
+        }
+    }
+}
