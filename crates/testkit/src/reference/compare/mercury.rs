@@ -300,7 +300,7 @@ fn elsewhere(
 
 /// The text form in which segments name existing sections, without the gap in front of an aligned
 /// section, whose size depends on the code before it. A segment that starts at memory without bytes
-/// names the section with bytes there; one that ends in front of such memory names the last section
+/// names the section with bytes behind it; one that ends in front of such memory names the last section
 /// of it.
 fn without_gaps(view: &View<'_>, text: &str) -> String {
     let sections = || view.tables.sections.iter().zip(&view.sections).skip(1);
@@ -311,7 +311,9 @@ fn without_gaps(view: &View<'_>, text: &str) -> String {
         };
         let end = segment.offset.wrapping_add(segment.file_size);
         let has_bytes = |raw: &SectionHeader| raw.sh_type != sht::NOBITS && raw.size != 0;
-        let first = sections().find(|(raw, _)| raw.offset == segment.offset && has_bytes(raw));
+        // An alignment that is no power of two may leave a gap in front of it.
+        let behind = sections().filter(|(raw, _)| raw.offset >= segment.offset && has_bytes(raw));
+        let first = behind.min_by_key(|(raw, _)| raw.offset);
         let mut next =
             sections().filter(|(raw, _)| raw.sh_type == sht::NOBITS && raw.offset == end);
         let next = next.next_back().filter(|_| segment.memory_size != segment.file_size);
