@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::base::id::{IdVec, NodeId, SectionId};
+use crate::base::id::{IdVec, NameId, NodeId, SectionId};
 use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
 use crate::draft::merged::{MergeResult, SharedGroup, SharedNode, SharedVariables};
@@ -210,7 +210,7 @@ pub(crate) fn lay_out(
             *align = node.align.max(*align);
         }
     }
-    let helpers = helper_sections(&variables, options);
+    let helpers = helper_sections(merged, &variables, options);
     let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole, helpers: &helpers };
     let own = apply(merged, graph, &layout, needs, shape, options);
     let unnamed = UnnamedMemory { variables: &variables, users: &users, last_bare };
@@ -223,20 +223,21 @@ pub(crate) fn lay_out(
     layout
 }
 
-/// Size and alignment of shared sections without a variable in objects, by their code. If the code
-/// is no kernel's but a helper's of ptxas, they stay (case whole-program/helpers by 13.5, an object
-/// of either linker).
+/// Size and alignment of shared sections without a variable in objects, by the name of their code:
+/// local functions of one name share a section. If the code is no kernel's but a helper's of ptxas,
+/// they stay (case whole-program/helpers by 13.5, an object of either linker).
 fn helper_sections(
+    merged: &MergeResult<'_>,
     variables: &SharedVariables,
     options: &LinkOptions,
-) -> HashMap<SectionId, (u64, u64)> {
+) -> HashMap<NameId, (u64, u64)> {
     let counts = options.dialect.bare_shared_counts;
     let is_bare =
         |node: &&SharedNode| variables.groups[node.group as usize].bare || node.laid_out && counts;
-    let mut sections: HashMap<SectionId, (u64, u64)> = HashMap::new();
+    let mut sections: HashMap<NameId, (u64, u64)> = HashMap::new();
     for node in variables.nodes.iter().filter(is_bare) {
         if let Some(code) = node.own {
-            let (size, align) = sections.entry(code).or_default();
+            let (size, align) = sections.entry(merged.draft.sections[code].name).or_default();
             (*size, *align) = (node.size.max(*size), node.align.max(*align));
         }
     }

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use super::{EntryNumber, SharedBuilder, SharedLayout, entries_by_code};
 use crate::base::half::system_shared;
-use crate::base::id::SectionId;
+use crate::base::id::{NameId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::MergeResult;
@@ -92,8 +92,8 @@ pub(super) struct EntryNeeds<'a> {
     pub(super) order: &'a [EntryNumber],
     /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
     pub(super) whole: &'a HashMap<SectionId, u64>,
-    /// Size and alignment of sections without a variable, by their code.
-    pub(super) helpers: &'a HashMap<SectionId, (u64, u64)>,
+    /// Size and alignment of sections without a variable, by the name of their code.
+    pub(super) helpers: &'a HashMap<NameId, (u64, u64)>,
 }
 
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
@@ -111,6 +111,7 @@ pub(super) fn apply(
     let late = add_missing(merged, graph, layout, aligns, order);
     let mut own = vec![None; aligns.len()];
     for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
+        let code = merged.draft.sections[id].owner.map(|owner| merged.draft.sections[owner].name);
         let section = &mut merged.draft.sections[id];
         match section.kind {
             SectionKind::Shared => {
@@ -122,7 +123,7 @@ pub(super) fn apply(
                 // The section of a kernel in a whole program stays, even if it is empty, and so
                 // does the section of a function that is not a kernel.
                 let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
-                let helper = section.owner.and_then(|owner| helpers.get(&owner)).copied();
+                let helper = code.and_then(|code| helpers.get(&code)).copied();
                 let unused = helper.unwrap_or((0, whole.unwrap_or(1)));
                 let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
                 let alone =
