@@ -300,8 +300,8 @@ fn elsewhere(
 
 /// The text form in which segments name existing sections, without the gap in front of an aligned
 /// section, whose size depends on the code before it. A segment that starts at memory without bytes
-/// names the section with bytes behind it; one that ends in front of such memory names the last section
-/// of it.
+/// names the section with bytes behind it; one that ends in front of such memory names the last
+/// section of it.
 fn without_gaps(view: &View<'_>, text: &str) -> String {
     let sections = || view.tables.sections.iter().zip(&view.sections).skip(1);
     let mut segments = view.tables.segments.iter();
