@@ -217,7 +217,11 @@ impl OptionsPlan {
         if let Verdict::Different(difference) = outcome.verdict {
             let mode = if *whole { "whole" } else { "parts" };
             let (words, what) = (words.join(" "), difference.what);
-            println!("{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}");
+            let kept = dir.keep();
+            println!(
+                "{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}\n  kept in {}",
+                kept.display()
+            );
         }
         Ok(())
     }

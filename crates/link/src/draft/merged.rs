@@ -147,6 +147,8 @@ pub(crate) struct SharedVariables {
     pub(crate) nodes: Vec<SharedNode>,
     /// Some node was created for an array without size.
     pub(crate) any_extern: bool,
+    /// A whole program has a section for such arrays, perhaps without a symbol.
+    pub(crate) whole_pool: bool,
 }
 
 /// A tentative definition.

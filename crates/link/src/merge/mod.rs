@@ -34,6 +34,7 @@ use crate::draft::kind::SectionKind;
 use crate::draft::merged::{MergeResult, SectionPlacement};
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
+use crate::objects::roles::SectionRole;
 use crate::options::LinkOptions;
 use crate::symbols::discarded::DiscardedRecords;
 use crate::symbols::{Fate, Symbols, shared_uses};
@@ -193,6 +194,10 @@ impl<'d> Merger<'_, 'd> {
         // Sections of nvlink's objects are laid out with the variables if nvlink counts them; those
         // of dead kernels are met here all the same (case whole-program/selected by 13.5).
         let counted = !object.is_extensible() && self.counts_bare(object);
+        if object.is_extensible() && object.roles.contains(&SectionRole::PoolShared) {
+            self.shared_pool();
+            self.merged.shared.whole_pool = true;
+        }
         for &index in &object.outline.laid_out {
             if counted {
                 self.place(id, object, index);

@@ -192,7 +192,7 @@ pub(crate) fn lay_out(
     builder.per_entry(&pool);
     builder.layout.filled = builder.layout.sizes.iter().map(|&size| size > 0).collect();
     let aligns = builder.entry_aligns();
-    let shape = PoolShape::of(variables.any_extern, &builder);
+    let shape = PoolShape::of(&variables, &builder);
     let for_debugger = options.for_debugger();
     let last_bare = builder.last_bare();
     if for_debugger {

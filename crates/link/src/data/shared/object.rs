@@ -8,6 +8,9 @@ use crate::base::id::SectionId;
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::MergeResult;
 
+/// The alignment of the section of arrays without size.
+const POOL_ALIGN: u64 = 16;
+
 /// With `-r`: variables get no places, since only the final link knows their users. A section is as
 /// large as the sum of its variables, by [`size_in_object`].
 pub(crate) fn keep(merged: &mut MergeResult<'_>) {
@@ -31,10 +34,14 @@ pub(crate) fn keep(merged: &mut MergeResult<'_>) {
             _ => continue,
         };
         let members = members.map_or(&[][..], Vec::as_slice);
-        section.align = align_of(members).unwrap_or(1).max(pool_align);
+        // The pool of a whole program stays without a symbol, too (case
+        // whole-program/unused-array-80).
+        let whole = section.kind == SectionKind::PoolShared && merged.shared.whole_pool;
+        let least = if whole { POOL_ALIGN } else { 1 };
+        section.align = align_of(members).unwrap_or(1).max(pool_align).max(least);
         let sum = members.iter().map(|&node| nodes[node].size).sum();
         section.size = size_in_object(sum, section.align);
-        section.dropped = members.is_empty();
+        section.dropped = members.is_empty() && !whole;
         // With nothing in it, that of a whole program's kernel has no symbol.
         if let Some(symbol) = section.symbol.filter(|_| sum == 0) {
             merged.draft.symbols[symbol].dropped = true;

@@ -12,7 +12,7 @@ use crate::base::half::system_shared;
 use crate::base::id::{NameId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::MergeResult;
+use crate::draft::merged::{MergeResult, SharedVariables};
 use crate::options::LinkOptions;
 
 /// Properties of the whole program that decide which sections exist.
@@ -20,6 +20,8 @@ use crate::options::LinkOptions;
 pub(super) struct PoolShape {
     /// Some file declares an array without size, used or not, and no earlier file defined it.
     any_extern: bool,
+    /// See [`SharedVariables::whole_pool`].
+    whole_pool: bool,
     /// Code refers to some defined pool variable with no user or with several.
     multi: bool,
     /// Largest alignment of a pool variable. From CUDA 13.1 on, objects record it for arrays
@@ -28,13 +30,14 @@ pub(super) struct PoolShape {
 }
 
 impl PoolShape {
-    pub(super) fn of(any_extern: bool, builder: &SharedBuilder<'_, '_>) -> Self {
+    pub(super) fn of(variables: &SharedVariables, builder: &SharedBuilder<'_, '_>) -> Self {
         let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
         let defined = || pool().filter(|&node| builder.nodes[node].defined);
         let several =
             |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
         PoolShape {
-            any_extern,
+            any_extern: variables.any_extern,
+            whole_pool: variables.whole_pool,
             multi: defined().any(|node| several(&node)),
             pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
         }
@@ -149,7 +152,9 @@ pub(super) fn apply(
                 section.size += system_shared(options.target.flavour);
             }
             SectionKind::PoolShared => {
-                let wanted = shape.any_extern && !(shape.multi && shape.pool_align > 16);
+                // That of a whole program stays (case whole-program/unused-array-80).
+                let wanted =
+                    shape.any_extern && !(shape.multi && shape.pool_align > 16) || shape.whole_pool;
                 section.align = 16;
                 section.size = match options.target.flavour {
                     Flavour::Classic => 0,

@@ -177,11 +177,20 @@ fn defined_again(objects: &[Vec<u8>]) -> bool {
     false
 }
 
+/// True for a file whose symbol 0 is no null symbol, so it is no valid ELF file.
+fn lacks_null_symbol(file: &[u8]) -> bool {
+    let Ok(cubin) = Cubin::parse(file) else { return false };
+    cubin.symbols.first().is_some_and(|first| first.info != 0)
+}
+
 /// The keys of the differences of two programs.
 pub(super) fn keys_of_outputs(expected: &[u8], actual: &[u8]) -> Vec<&'static str> {
     let repaired = barriers::repaired(expected);
     if repaired.is_some_and(|repaired| super::cubins(&repaired, actual).is_none()) {
         return vec![BARRIERS];
+    }
+    if lacks_null_symbol(expected) && !lacks_null_symbol(actual) {
+        return vec!["whole-program-sanitized"];
     }
     if unified::has_stray_slots(expected) && !unified::has_stray_slots(actual) {
         return vec!["slots-for-debugger"];
