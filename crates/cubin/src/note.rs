@@ -125,9 +125,7 @@ impl CuInfo {
         }
         write_record(out, TYPE_CUINFO, &descriptor, 8);
     }
-}
 
-impl CuInfo {
     /// Appends the record of `.note.nv.cuver` of CUDA 12.8 and 12.9 for code made from the PTX
     /// target `virtual_sm` to `out`.
     pub fn write_version(virtual_sm: u16, out: &mut Vec<u8>) {

@@ -9,12 +9,13 @@ use super::Suite;
 use super::setup::{Common, Setup};
 use super::tally::{Tally, VerdictCounts};
 use crate::pool;
-use crate::workspace::lock;
+use crate::workspace::{self, lock};
 use anyhow::{Context, Result};
 use culd_testkit::random::generate::model::{DebugLevel, GeneratedProgram, PtxArch};
 use culd_testkit::random::generate::{GeneratorChoices, family, generate};
 use culd_testkit::reference::compare::trial::{LinkMethod, Tools, Verdict, trial};
 use culd_testkit::reference::oracle::process;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -129,6 +130,7 @@ const ARCHS: &str = "sm_75,sm_80,sm_90,sm_100,sm_120";
 
 struct OptionsPlan {
     tools: Tools,
+    keep: PathBuf,
 }
 
 /// A program to compile with the words of a row.
@@ -153,7 +155,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let only: Option<String> = args.option("--only")?;
     let programs: u64 = args.option("--programs")?.unwrap_or(2);
     let first: u64 = args.option("--first")?.unwrap_or(800_000);
-    let plan = OptionsPlan { tools: setup.tools()? };
+    let plan = OptionsPlan { tools: setup.tools()?, keep: setup.keep.clone() };
     setup.finish()?;
     let unknown = plan.unknown_options()?;
     unknown.iter().for_each(|option| println!("in no list: {option}"));
@@ -217,7 +219,9 @@ impl OptionsPlan {
         if let Verdict::Different(difference) = outcome.verdict {
             let mode = if *whole { "whole" } else { "parts" };
             let (words, what) = (words.join(" "), difference.what);
-            let kept = dir.keep();
+            let kept =
+                self.keep.join(format!("{tool}{}-{arch}-{mode}-{seed}", words.replace(' ', "")));
+            workspace::keep_tree(dir.path(), &kept)?;
             println!(
                 "{tool} {option} ({words}) {arch} {mode} seed {seed}: {what}\n  kept in {}",
                 kept.display()

@@ -51,15 +51,15 @@ pub(super) fn all<T: Send>(
     session: &Session,
     make: impl Fn(usize, Vec<u8>) -> Result<T, String> + Sync,
 ) -> Vec<TargetResult<T>> {
-    let each = shared.largest_link().max(1);
-    let lanes = usize::try_from(AT_ONCE / each).unwrap_or(usize::MAX).min(links.len());
-    let lanes = if lanes < 2 { lanes } else { lanes.min(session.most_lanes()) };
-    let work = usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(WORK * links.len());
     let linked = |number: usize| one(&links[number], items, shared, session);
     let kept = |number: usize, linked: Linked| linked.kept(|image| make(number, image));
     if links.len() == 1 {
         return vec![kept(0, linked(0))];
     }
+    let each = shared.largest_link().max(1);
+    let lanes = usize::try_from(AT_ONCE / each).unwrap_or(usize::MAX);
+    let lanes = lanes.min(links.len()).min(session.most_lanes());
+    let work = usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(WORK * links.len());
     if lanes < 2 {
         // Large links run one after the other, each with all threads. An image is packed while the
         // next link runs.

@@ -39,19 +39,16 @@ pub(crate) fn virtual_sm(objects: &InputObjects<'_>, options: &LinkOptions) -> u
 /// `.note.nv.cuinfo`: the virtual architecture and the release of the dialect; or
 /// `.note.nv.cuver`.
 pub(crate) fn cuinfo(objects: &InputObjects<'_>, options: &LinkOptions) -> Vec<u8> {
-    let virtual_sm = virtual_sm(objects, options);
     let mut out = Vec::new();
-    match options.form() {
-        FileForm::Version => {
-            // That of the last file, by 12.8 the target's own (cases
-            // headers-and-order/lowest-target, weak/latest-target).
-            let last = objects.iter().last().filter(|_| options.dialect.names_files_target);
-            let named = last.map(|(_, object)| object.cuinfo.virtual_sm);
-            CuInfo::write_version(named.unwrap_or(options.target.sm as u16), &mut out);
-        }
-        FileForm::Header | FileForm::Notes => {
-            CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit }.write(&mut out);
-        }
+    if options.form() == FileForm::Version {
+        // That of the last file, by 12.8 the target's own (cases headers-and-order/lowest-target,
+        // weak/latest-target).
+        let last = objects.iter().last().filter(|_| options.dialect.names_files_target);
+        let named = last.map(|(_, object)| object.cuinfo.virtual_sm);
+        CuInfo::write_version(named.unwrap_or(options.target.sm as u16), &mut out);
+    } else {
+        let virtual_sm = virtual_sm(objects, options);
+        CuInfo { version: 2, virtual_sm, toolkit: options.dialect.toolkit }.write(&mut out);
     }
     out
 }
@@ -117,6 +114,7 @@ impl Dialect {
     /// True for a merged attribute that the release does not write.
     fn omits(&self, code: u8, value: u64, flavour: Flavour) -> bool {
         match code {
+            _ if self.all_in_header => !OF_CUDA_12.contains(&code),
             code::COMMON => !self.compat_keeps_common,
             code::PAIR => !self.compat_keeps_common && value == 0,
             code::VERSION => self.compat_isa_version && value == 0x100,
@@ -195,20 +193,13 @@ pub(crate) fn compat(
         }
     }
     let mut out = Vec::new();
-    if options.form() == FileForm::Version {
-        merged.retain(|old| OF_CUDA_12.contains(&old.rule.code));
-        for CompatValue { rule, value } in merged {
-            let record =
-                Record { format: rule.format, code: rule.code, value: value as u16, payload: &[] };
-            record.write(&mut out);
-        }
-        return out;
-    }
     let accelerated = u16::from(options.target.variant == Variant::Accelerated);
     let mut write = |code, format, value, payload: &[u8]| {
         Record { format, code, value, payload }.write(&mut out);
     };
-    write(code::ACCELERATED, format::BYTE, accelerated, &[]);
+    if !dialect.all_in_header {
+        write(code::ACCELERATED, format::BYTE, accelerated, &[]);
+    }
     merged.retain(|attribute| !dialect.omits(attribute.rule.code, attribute.value, flavour));
     for CompatValue { rule, value } in merged {
         match rule.format {

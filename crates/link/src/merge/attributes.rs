@@ -42,25 +42,20 @@ impl<'d> Merger<'_, 'd> {
             }
         }
         let infos = &object.outline.attribute_sections;
-        let in_front = self.infos_before_compat(object).unwrap_or(infos.len()).min(infos.len());
-        infos[..in_front].iter().for_each(|&info| self.function_info(id, object, info));
-        if self.takes_late_compat(object) {
+        let late = self.infos_before_compat(object);
+        let (front, behind) = infos.split_at(late.unwrap_or(infos.len()));
+        front.iter().for_each(|&info| self.function_info(id, object, info));
+        if late.is_some() {
             self.merged.draft.add_late_compat(&mut self.merged.fixed);
         }
-        infos[in_front..].iter().for_each(|&info| self.function_info(id, object, info));
+        behind.iter().for_each(|&info| self.function_info(id, object, info));
     }
 
-    /// True for the first file with `.nv.compat`, if the output gets its own with it.
-    fn takes_late_compat(&self, object: &InputObject<'d>) -> bool {
-        self.merged.draft.form == FileForm::Version
-            && self.merged.fixed.compat.is_none()
-            && object.records.compat.is_some()
-    }
-
-    /// The number of functions whose attributes are in front of `.nv.compat`. Those of Mercury have
-    /// the order of those of machine code.
+    /// The number of functions whose attributes are in front of `.nv.compat` in the first file that
+    /// has it, if the output gets its own with it. Attributes of Mercury have the order of those of
+    /// machine code.
     fn infos_before_compat(&self, object: &InputObject<'d>) -> Option<usize> {
-        if !self.takes_late_compat(object) {
+        if self.merged.draft.form != FileForm::Version || self.merged.fixed.compat.is_some() {
             return None;
         }
         let sections = &object.cubin.sections;
@@ -68,7 +63,8 @@ impl<'d> Merger<'_, 'd> {
         let of_function = |section: &&Section<'_>| {
             section.sh_type == sht::CUDA_INFO && section.info_section().is_some()
         };
-        Some(sections[..compat].iter().filter(of_function).count())
+        let count = sections[..compat].iter().filter(of_function).count();
+        Some(count.min(object.outline.attribute_sections.len()))
     }
 
     /// Keeps a record about a texture, sampler or surface reference: all of these count.

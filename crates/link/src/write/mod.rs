@@ -282,16 +282,15 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
     /// `e_flags`.
     fn flags(&self) -> u32 {
         let target = self.options.target;
+        let accelerated = target.variant == Variant::Accelerated;
         let kind = match target.flavour {
             _ if self.options.form() == FileForm::Header => {
                 let virtual_sm = u32::from(notes::virtual_sm(self.objects, self.options));
-                let accelerated = target.variant == Variant::Accelerated;
                 let accelerated = if accelerated { HEADER_ACCELERATED } else { 0 };
                 return HEADER_FLAGS | accelerated | target.sm | virtual_sm << 16;
             }
             Flavour::Classic => CLASSIC_FLAGS,
             Flavour::Mercury if self.options.form() == FileForm::Version => {
-                let accelerated = target.variant == Variant::Accelerated;
                 MERCURY_FLAGS | if accelerated { VERSION_ACCELERATED } else { 0 }
             }
             Flavour::Mercury => MERCURY_FLAGS,

@@ -281,7 +281,7 @@ fn elsewhere(
         let text = without_gaps(&view, &text);
         let mut blocks = counts::blocks(&text, &allowed);
         if stand_in {
-            blocks.retain(|block| !block.is_of_section(TOOL_NOTE));
+            blocks.retain(|block| block.section().map(str::as_bytes) != Some(TOOL_NOTE));
         }
         Ok::<_, String>(blocks)
     };

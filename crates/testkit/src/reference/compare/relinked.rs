@@ -316,7 +316,7 @@ impl Relinking<'_> {
                 listed = Some(whole::AGAIN);
             }
             // The code that nvlink writes is not predicted; culd's must be that of one step.
-            Verdict::Different(_) if whole::is_written_anew(&self.compiled()?) => {
+            Verdict::Different(_) if whole::has_mercury(&self.compiled()?) => {
                 listed = Some(FINALIZED_OBJECTS);
                 if !direction.contains(ObjectMaker::Nvlink.name()) {
                     fault = self.fault("culd", link)?;
@@ -443,11 +443,9 @@ impl Relinking<'_> {
         let Some(selected) = selected.filter(|_| whole::counts_bare(self.tools)) else {
             return Ok(false);
         };
-        for file in link.files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str())) {
-            let bytes = fs::read(self.dir.join(file))?;
-            let bare = whole::bare_shared(&Cubin::parse(&bytes)?);
-            let left = |name: &Vec<u8>| !String::from_utf8_lossy(name).contains(selected);
-            if bare.iter().any(left) {
+        let left = |name: &Vec<u8>| !String::from_utf8_lossy(name).contains(selected);
+        for step in self.steps(&link.files)? {
+            if whole::bare_shared(&Cubin::parse(&step)?).iter().any(left) {
                 return Ok(true);
             }
         }
@@ -456,19 +454,24 @@ impl Relinking<'_> {
 
     /// The bytes of the compiled files.
     fn compiled(&self) -> Result<Vec<Vec<u8>>> {
-        let read = |name: &String| fs::read(self.dir.join(name)).with_context(|| name.clone());
-        self.files.iter().map(read).collect()
+        self.files.iter().map(|name| self.read(name)).collect()
+    }
+
+    /// The bytes of those of `files` that a linker made.
+    fn steps(&self, files: &[String]) -> Result<Vec<Vec<u8>>> {
+        let steps = files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str()));
+        steps.map(|name| self.read(name)).collect()
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>> {
+        fs::read(self.dir.join(name)).with_context(|| name.to_owned())
     }
 
     /// True if a step has code that nvlink wrote anew: it has no counterpart in one step.
     fn has_new_code(&self, files: &[String]) -> Result<bool> {
         let compiled = self.compiled()?;
-        for file in files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str())) {
-            if mercury::is_written_anew(&fs::read(self.dir.join(file))?, &compiled) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let anew = |step: &Vec<u8>| mercury::is_written_anew(step, &compiled);
+        Ok(self.steps(files)?.iter().any(anew))
     }
 
     /// True if a file declares a shared array without size and a later file defines it with one.
@@ -504,13 +507,7 @@ impl Relinking<'_> {
     }
 
     fn has_equal_names(&self, files: &[String]) -> Result<bool> {
-        let steps = files.iter().filter(|file| [FIRST, SECOND].contains(&file.as_str()));
-        for file in steps {
-            if mercury::has_equal_names(&fs::read(self.dir.join(file))?) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(self.steps(files)?.iter().any(|step| mercury::has_equal_names(step)))
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn has_placed(compiled: &[Vec<u8>]) -> Result<bool> {
 
 /// True when one of the files is a whole program with Mercury: nvlink writes code of objects that
 /// were made of it anew (docs/DIFFERENCES.md, finalized-objects).
-pub(super) fn is_written_anew(compiled: &[Vec<u8>]) -> bool {
+pub(super) fn has_mercury(compiled: &[Vec<u8>]) -> bool {
     compiled.iter().any(|file| is_whole_program(file) && mercury::applies(file))
 }
 

@@ -140,8 +140,7 @@ pub(super) fn blocks(text: &str, allowed: &AllowedDifferences<'_>) -> Vec<Block>
         }
     }
     for block in &mut blocks {
-        let name = block.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
-        if let Some(name) = name.map(str::to_owned) {
+        if let Some(name) = block.section().map(str::to_owned) {
             block.reduce(&name, allowed);
             block.without_others(&name, allowed);
         }
@@ -164,10 +163,9 @@ fn pairs(hex: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 impl Block {
-    /// True for the block of the section `name`.
-    pub(super) fn is_of_section(&self, name: &[u8]) -> bool {
-        let rest = self.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next());
-        rest.is_some_and(|own| own.as_bytes() == name)
+    /// The name of the section that it is about.
+    pub(super) fn section(&self) -> Option<&str> {
+        self.head.strip_prefix("section ").and_then(|rest| rest.split(' ').next())
     }
 
     fn reduce(&mut self, name: &str, allowed: &AllowedDifferences<'_>) {

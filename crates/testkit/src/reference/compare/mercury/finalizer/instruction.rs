@@ -74,12 +74,12 @@ const LONG: &[Range<u32>] = &[16..24, 34..82];
 const SHORT: &[Range<u32>] = &[34..64];
 /// Instructions with the distance of a place from the next instruction.
 const RELATIVE: [(u64, &[Range<u32>]); 6] = [
-    (0x947, LONG), // BRA, BRA.DIV
+    (opcode::BRANCH, LONG), // BRA, BRA.DIV
     (opcode::BRANCH_UNIFORM, LONG),
-    (0x949, LONG),  // BRX, whose table counts from the start of the function
-    (0x348, LONG),  // WARPSYNC.COLLECTIVE
-    (0x948, LONG),  // WARPSYNC.COLLECTIVE.ALL
-    (0x945, SHORT), // BSSY
+    (opcode::BRANCH_INDEXED, LONG), // BRX, whose table counts from the start of the function
+    (0x348, LONG),                  // WARPSYNC.COLLECTIVE
+    (0x948, LONG),                  // WARPSYNC.COLLECTIVE.ALL
+    (0x945, SHORT),                 // BSSY
 ];
 
 /// One instruction.
