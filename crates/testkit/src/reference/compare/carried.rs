@@ -19,25 +19,27 @@ pub(super) fn objects(arguments: &[String], dir: &Path) -> Vec<Vec<u8>> {
     let target = arguments.iter().find_map(|word| word.strip_prefix("-arch=sm_"));
     let digits = target.map_or("", |target| target.trim_end_matches(['a', 'f']));
     let mut found = Vec::new();
-    for path in files(arguments) {
-        let Ok(data) = fs::read(dir.join(path)) else { continue };
+    for path in files(arguments, dir) {
+        let Ok(data) = fs::read(path) else { continue };
         // Cubins in front of the damage count.
         _ = collect(&data, digits.parse().unwrap_or(0), &mut found);
     }
     found
 }
 
-/// The inputs that `arguments` name.
-fn files(arguments: &[String]) -> Vec<PathBuf> {
-    let folders: Vec<&Path> =
-        arguments.iter().filter_map(|word| word.strip_prefix("-L").map(Path::new)).collect();
+/// The inputs that `arguments` name in `dir`.
+fn files(arguments: &[String], dir: &Path) -> Vec<PathBuf> {
+    let folders: Vec<PathBuf> = arguments
+        .iter()
+        .filter_map(|word| word.strip_prefix("-L").map(|folder| dir.join(folder)))
+        .collect();
     let library = |name: &str| {
         let name = format!("lib{name}.a");
         folders.iter().map(|folder| folder.join(&name)).find(|path| path.is_file())
     };
     let file = |word: &String| match word.strip_prefix("-l") {
         Some(name) => library(name),
-        None => (!word.starts_with('-')).then(|| PathBuf::from(word)),
+        None => (!word.starts_with('-')).then(|| dir.join(word)),
     };
     arguments.iter().filter_map(file).collect()
 }
@@ -74,4 +76,20 @@ fn images(data: &[u8], sm: u32, found: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `-L` counts from the folder of the link, not from that of this program.
+    #[test]
+    fn libraries_are_found_in_the_folder_of_the_link() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/libf.a"), "!<arch>\n").unwrap();
+        let arguments = ["-arch=sm_90", "-Lsub", "-lf", "-lnone", "a.cubin"].map(str::to_owned);
+        let found = ["sub/libf.a", "a.cubin"].map(|name| dir.path().join(name));
+        assert_eq!(files(&arguments, dir.path()), found);
+    }
 }
