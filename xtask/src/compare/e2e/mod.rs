@@ -1,5 +1,5 @@
-//! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc and by CMake once with nvlink and
-//! once with culd.
+//! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc, by CMake and by Clang once
+//! with nvlink and once with culd.
 //!
 //! In: the toolkit, and a shadow of it that `culd install-shadow` makes. Out: a line for each
 //! comparison. Guaranteed: the commands of both builds differ only in the path of the toolkit. The
@@ -7,6 +7,7 @@
 //! differs, or if culd was not the linker.
 
 mod callers;
+mod clang;
 mod cmake;
 mod linked;
 mod nvcc;
@@ -31,10 +32,10 @@ use std::time::Duration;
 
 pub(super) const SUITE: Suite = Suite {
     name: "e2e",
-    about: "programs built by nvcc and CMake with both linkers",
+    about: "programs built by nvcc, CMake and Clang with both linkers",
     takes: &[],
     help: "\
-Operands: 'cmake', 'callers', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.
+Operands: 'cmake', 'callers', 'clang', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.
 ",
     run,
 };
@@ -175,9 +176,9 @@ fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
         nvcc::VARIANTS.iter().filter(|variant| is_wanted(variant.name)).collect();
     let (with_cmake, with_callers) = (is_wanted(cmake::NAME), is_wanted(callers::NAME));
     let pack = bench.pack.as_deref().filter(|_| is_wanted(packer::NAME));
-    let with_linked = is_wanted(linked::NAME);
+    let (with_linked, with_clang) = (is_wanted(linked::NAME), is_wanted(clang::NAME));
     let culd = bench.culd.as_ref().filter(|_| is_wanted(shadow::NAME));
-    let others = with_callers || with_linked || culd.is_some() || pack.is_some();
+    let others = with_callers || with_linked || with_clang || culd.is_some() || pack.is_some();
     let any = with_cmake || others || !variants.is_empty();
     ensure!(any, "nothing is called {wanted:?}");
     thread::scope(|scope| {
@@ -191,6 +192,9 @@ fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
             }
             if with_linked {
                 linked::run(bench);
+            }
+            if with_clang {
+                clang::run(bench);
             }
             if let Some((culd, toolkit)) = culd {
                 shadow::run(bench, culd, toolkit);

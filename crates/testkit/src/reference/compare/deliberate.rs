@@ -77,7 +77,8 @@ const RULES: &[DeliberateRule] = &[
     },
     DeliberateRule {
         key: "whole-program-debug",
-        theirs: &[NvlinkEnd::Accepts],
+        // 13.5 refuses them where code names such a variable.
+        theirs: &[NvlinkEnd::Accepts, NvlinkEnd::Refuses],
         ours: ", with shared variables outside of kernels",
     },
     DeliberateRule {
