@@ -158,7 +158,9 @@ impl NamesPlan {
     }
 
     fn compile(&self, arch: PtxArch, how: NameUse, names: &[&str], dir: &Path) -> Result<bool> {
-        fs::write(dir.join("a.ptx"), names::ptx(arch.0, how, names))?;
+        let text = names::ptx(arch.0, how, names);
+        let text = self.tools.oracle.release().ptx(&text, arch.0).into_owned();
+        fs::write(dir.join("a.ptx"), text)?;
         let mut command = self.tools.oracle.command("ptxas");
         command.current_dir(dir).args(["-c", "-O0", &format!("-arch={arch}")]);
         command.args(["a.ptx", "-o", "a.cubin"]);

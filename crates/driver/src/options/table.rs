@@ -101,7 +101,8 @@ const fn row(
 pub(super) const RISCV64: &str = "RISCV64";
 const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", RISCV64, "X86", "X86_64", "unknown"];
 const RELEASES: &[&str] = &[
-    "auto", "12.4", "12.5", "12.6", "12.8", "12.9", "13.0", "13.1", "13.2", "13.3", "13.4", "13.5",
+    "auto", "11.8", "12.0", "12.1", "12.2", "12.3", "12.4", "12.5", "12.6", "12.8", "12.9", "13.0",
+    "13.1", "13.2", "13.3", "13.4", "13.5",
 ];
 const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 

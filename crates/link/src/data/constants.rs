@@ -38,6 +38,11 @@ pub(crate) fn define_size_symbol(draft: &mut Draft<'_>) {
 pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
     if draft.constant_variables().is_some() {
         draft.add_unlisted();
+        if !draft.dialect.has_three_lists {
+            // The name that it has until it becomes the bank (case selection/constants by 12.3).
+            let name = draft.names.intern(b"TEMP_MERGED_CONSTANTS");
+            draft.intern_section_name(name);
+        }
     }
 }
 

@@ -60,14 +60,10 @@ impl Data {
                 |merged: &mut MergeResult<'d>| textures::lay_out(objects, symbols, graph, merged);
             let mercury = options.target.flavour == Flavour::Mercury;
             let first = mercury.then(|| slots(merged)).transpose()?;
+            textures::name_offsets(merged);
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
-            if shared.is_any_dynamic() && !options.for_debugger() {
-                // The name of a symbol that stands for arrays without size, and is in no program.
-                let name = merged.draft.names.intern(b"externsharedinstance");
-                merged.draft.add_lost_name(name);
-            }
-            if options.effective_selection().is_active() {
-                constants::add_second_index(&mut merged.draft);
+            if shared.is_any_dynamic() {
+                shared::arrays::name_instance(merged, options);
             }
             let sections = synthetic::add_last_sections(merged, graph, calls, options);
             Data { shared, slots: first.map_or_else(|| slots(merged), Ok)?, synthetic: sections }

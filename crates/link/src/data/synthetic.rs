@@ -56,6 +56,9 @@ pub(crate) fn add_last_sections(
     options: &LinkOptions,
 ) -> SyntheticSections {
     banks::merge_banks(merged, graph, options);
+    if !options.relocatable && options.effective_selection().is_active() {
+        constants::add_second_index(&mut merged.draft);
+    }
     banks::drop_empty(merged);
     let classic = merged.draft.flavour == Flavour::Classic;
     let has_actions = !merged.draft.dialect.rel_action.is_empty();

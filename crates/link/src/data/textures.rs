@@ -236,6 +236,22 @@ pub(crate) fn lay_out<'d>(
     Ok(slots)
 }
 
+/// Adds the names of a bank and of a symbol for each reference, which stand for the slots and are in
+/// no program. Only releases with one list of names keep them (case textures/many by 12.3).
+pub(super) fn name_offsets(merged: &mut MergeResult<'_>) {
+    let references = references(merged);
+    if merged.draft.dialect.has_three_lists || references.is_empty() {
+        return;
+    }
+    let draft = &mut merged.draft;
+    let name = draft.names.intern(b".nv.constant0");
+    draft.intern_section_name(name);
+    for (symbol, _) in references {
+        let name = draft.names.prefixed(b"$NVLINKBINDLESSOFF_", draft.symbols[symbol].name);
+        draft.add_lost_name(name);
+    }
+}
+
 /// With `-r` there are no slots yet. In files with a Mercury half, the machine code holds their
 /// present start all the same.
 pub(crate) fn of_object(

@@ -89,6 +89,7 @@ impl<'d> Merger<'_, 'd> {
                 } else if unnamed {
                     SectionPlacement::LosersLiterals
                 } else {
+                    self.name_function_bank(node, number, input.name);
                     let bank = self.function_bank(key, node, &content);
                     self.banks.offsets.insert((id, index), (bank, 0));
                     SectionPlacement::Bank(bank)
@@ -115,6 +116,17 @@ impl<'d> Merger<'_, 'd> {
                 self.count_dead_bank(id, object, text, number);
                 SectionPlacement::Dropped
             }
+        }
+    }
+
+    /// Adds the name of a function's bank before its first copy is met. Releases with one list of
+    /// names keep it when the bank becomes part of the entries' (case debug/dead-with-g by 12.3).
+    fn name_function_bank(&mut self, node: NodeId, number: u8, name: &'d [u8]) {
+        let draft = &mut self.merged.draft;
+        if !draft.dialect.has_three_lists && !self.banks.of_functions.contains_key(&(node, number))
+        {
+            let name = draft.names.intern(name);
+            draft.intern_section_name(name);
         }
     }
 

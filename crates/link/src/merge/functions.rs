@@ -24,7 +24,8 @@ impl<'d> Merger<'_, 'd> {
             let Some(node) = self.graph.node(program) else {
                 self.name_dead_function(program);
                 let unused_kernel = self.host_references && symbol.is_entry();
-                if (unused_kernel || is_driver_function) && symbol.defined_in().is_some() {
+                let three = self.merged.draft.dialect.has_three_lists;
+                if three && (unused_kernel || is_driver_function) && symbol.defined_in().is_some() {
                     // A kernel that host code does not refer to leaves a name behind, and so does a
                     // definition with the name of a function of the driver.
                     let name = self.symbols.all[program].name;

@@ -31,6 +31,9 @@ impl<'d> Merger<'_, 'd> {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
+                    if placed == SectionPlacement::LosersLiterals {
+                        continue;
+                    }
                 }
                 let name = self.symbols.all[program].name;
                 self.merged.draft.add_lost_name(name);

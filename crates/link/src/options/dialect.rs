@@ -28,7 +28,7 @@ const USUAL: u16 = 130;
 
 /// The first release that can be asked for. The columns of older ones are not complete
 /// (docs/DIALECTS.md, CUDA 12 and 11.8).
-const FIRST_FOLLOWED: u16 = 124;
+const FIRST_FOLLOWED: u16 = 118;
 
 /// The place of a release in the table.
 const fn place_of(release: u16) -> usize {
@@ -139,15 +139,6 @@ const ACTIONS_OF_11_8: [u8; 224] = {
     bytes
 };
 
-type ByteNames = &'static [&'static [u8]];
-const FABRIC: ByteNames = &[b"cudaFabricOpErrorStatusCount", b"cudaFabricOpErrorStatusGet"];
-const COPIES: ByteNames = &[
-    b"cudaFabricOpErrorStatusCount",
-    b"cudaFabricOpErrorStatusGet",
-    b"cudaDeviceMemcpyAsync",
-    b"cudaDeviceMemcpyBatchAsync",
-];
-
 #[rustfmt::skip]
 dialects! {
     /// The release as notes store it: 130 is 13.0.
@@ -209,8 +200,8 @@ dialects! {
     weak_must_be_defined: bool = since(134);
     /// With a register file, a line reports each file that has device code only.
     reports_missing_host_code: bool = since(133);
-    /// Functions of the driver that came after the oldest release.
-    driver_functions: ByteNames = steps(&[], &[(133, FABRIC), (135, COPIES)]);
+    /// How many of the functions that the driver got after the oldest release are known.
+    later_driver_functions: usize = steps(0, &[(120, 1), (123, 2), (124, 6), (133, 8), (135, 10)]);
 
     // Link-time optimization in links with other code.
     /// The object made of LTO-IR is the first input; else it stands where the last LTO-IR stood.

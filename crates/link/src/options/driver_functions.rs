@@ -8,9 +8,8 @@ use super::dialect::{DIALECTS, Dialect};
 const SYSTEM_CALL: &[u8] = b"__cuda_syscall";
 
 /// Functions of the driver by exact name, those that every release knows: printing, memory,
-/// assertions and profiling; graphs that kernels change or launch; the old runtime for kernel
-/// launches from kernels. Later ones are in [`Dialect::driver_functions`]. `cargo xtask compare
-/// names` looks for more (corpus errors-undefined/allowed-names).
+/// assertions and profiling, and the old runtime for kernel launches from kernels. `cargo xtask
+/// compare names` looks for more (corpus errors-undefined/allowed-names).
 const DRIVER_FUNCTIONS: &[&[u8]] = &[
     b"malloc",
     b"free",
@@ -18,12 +17,6 @@ const DRIVER_FUNCTIONS: &[&[u8]] = &[
     b"vfprintf",
     b"__assertfail",
     b"__profile",
-    b"cudaGraphLaunch",
-    b"cudaGraphSetConditional",
-    b"cudaGraphKernelNodeSetEnabled",
-    b"cudaGraphKernelNodeSetGridDim",
-    b"cudaGraphKernelNodeSetParam",
-    b"cudaGraphKernelNodeUpdatesApply",
     b"cnpGetCacheConfig",
     b"cnpGetLimit",
     b"cnpGetSharedMemConfig",
@@ -47,11 +40,30 @@ const DRIVER_FUNCTIONS: &[&[u8]] = &[
     b"cnpEventRecord",
 ];
 
+/// Functions of the driver that came later, in the order of the releases:
+/// [`Dialect::later_driver_functions`] is how many of them a release knows. Graphs that kernels
+/// launch or change came in 12.0, 12.3 and 12.4, the others in 13.3 and 13.5.
+const LATER_DRIVER_FUNCTIONS: [&[u8]; 10] = [
+    b"cudaGraphLaunch",
+    b"cudaGraphSetConditional",
+    b"cudaGraphKernelNodeSetEnabled",
+    b"cudaGraphKernelNodeSetGridDim",
+    b"cudaGraphKernelNodeSetParam",
+    b"cudaGraphKernelNodeUpdatesApply",
+    b"cudaFabricOpErrorStatusCount",
+    b"cudaFabricOpErrorStatusGet",
+    b"cudaDeviceMemcpyAsync",
+    b"cudaDeviceMemcpyBatchAsync",
+];
+
 /// True for names of functions of the driver, which a linked program may leave undefined.
 pub(crate) fn is_driver_function(name: &[u8], dialect: &Dialect) -> bool {
     name.starts_with(SYSTEM_CALL)
         || DRIVER_FUNCTIONS.contains(&name)
-        || dialect.driver_functions.contains(&name)
+        || LATER_DRIVER_FUNCTIONS
+            .iter()
+            .take(dialect.later_driver_functions)
+            .any(|late| *late == name)
 }
 
 /// The first release whose linker knows that the driver has this function.

@@ -12,9 +12,20 @@ use hashbrown::HashMap;
 
 use super::{EntryNumber, PoolShape, SharedBuilder};
 use crate::base::id::{IdVec, NodeId};
+use crate::draft::merged::MergeResult;
+use crate::options::LinkOptions;
 
 /// The alignment of an array of which an object records none.
 const USUAL_ALIGN: u64 = 16;
+
+/// Adds the name of a symbol that stands for arrays without size, and is in no program. Only
+/// releases with one list of names keep it.
+pub(in crate::data) fn name_instance(merged: &mut MergeResult<'_>, options: &LinkOptions) {
+    if !options.for_debugger() {
+        let name = merged.draft.names.intern(b"externsharedinstance");
+        merged.draft.add_lost_name(name);
+    }
+}
 
 impl SharedBuilder<'_, '_> {
     /// The alignment of an array without size. Objects before CUDA 13.1 do not record one.

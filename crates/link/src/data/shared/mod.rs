@@ -9,7 +9,7 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
-mod arrays;
+pub(super) mod arrays;
 mod object;
 mod reserved;
 mod sections;

@@ -55,8 +55,8 @@ fn add_missing(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    aligns: &[u64],
-    order: &[EntryNumber],
+    EntryNeeds { aligns, order, .. }: EntryNeeds<'_>,
+    options: &LinkOptions,
 ) -> HashMap<SectionId, EntryNumber> {
     let mut late = HashMap::new();
     for &place in order {
@@ -77,6 +77,9 @@ fn add_missing(
         };
         if merged.draft.category_of(SectionKind::Shared).iter().any(exists) {
             continue;
+        }
+        if layout.is_dynamic(place) && !layout.filled[place] {
+            super::arrays::name_instance(merged, options);
         }
         let flags = shf::WRITE | shf::ALLOC | shf::INFO_LINK;
         let section = merged.draft.add_section(name, SectionKind::Shared, flags, 1);
@@ -105,13 +108,14 @@ pub(super) fn apply(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
-    EntryNeeds { aligns, order, whole, helpers }: EntryNeeds<'_>,
+    needs: EntryNeeds<'_>,
     shape: PoolShape,
     options: &LinkOptions,
 ) -> Vec<Option<SectionId>> {
     let by_owner = entries_by_code(merged, graph);
     let reserved = options.target.reserved_shared;
-    let late = add_missing(merged, graph, layout, aligns, order);
+    let EntryNeeds { aligns, whole, helpers, .. } = needs;
+    let late = add_missing(merged, graph, layout, needs, options);
     let mut own = vec![None; aligns.len()];
     for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
         let code = merged.draft.sections[id].owner.map(|owner| merged.draft.sections[owner].name);
