@@ -147,7 +147,8 @@ int main(int argc, char **argv) {
     char *log = allocate(size);
     if (!get_errors(handle, log)) print(log, &status);
   }
-  if (status || code) return status ? status : FATAL;
+  /* A failure without a line is no verdict: nvlink says why. */
+  if (status || code) return status ? status : CANNOT;
 
   if (!out || get_size(handle, &size)) return CANNOT;
   char *image = allocate(size);

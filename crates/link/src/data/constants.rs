@@ -54,6 +54,9 @@ pub(crate) fn tighten<'d>(
     merged: &mut MergeResult<'d>,
     options: &LinkOptions,
 ) {
+    if !options.dialect.lays_constants_out_again {
+        return;
+    }
     let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
     let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return };
     let unused = match options.effective_selection().is_active() {

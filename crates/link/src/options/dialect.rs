@@ -178,7 +178,9 @@ dialects! {
     /// `.nv.rel.action` of executables; none is written if it is empty.
     rel_action: &'static [u8] = steps(&ACTIONS_OF_11_8, &[(120, &[]), (122, &ACTIONS)]);
     /// `.nv.callgraph` lists calls of the driver's functions.
-    lists_system_calls: bool = since(123);
+    lists_system_calls: bool = steps(true, &[(122, false), (123, true)]);
+    /// `.nv.callgraph` lists what indirect calls may reach, as calls.
+    lists_indirect_calls: bool = before(121);
     /// `.nv.callgraph` lists the addresses that functions name.
     lists_references: bool = since(120);
     /// `sh_info` of an entry's code has the registers of all that it reaches.
@@ -249,6 +251,9 @@ dialects! {
     /// A program's only entry must not reach tensor memory of both kinds, even if it uses none
     /// itself.
     asks_single_entry: bool = since(132);
+    /// Constant variables that do not fit are laid out anew. 12.2 does so in an order that is not
+    /// known (docs/DIALECTS.md), so they are an error there, as in older releases.
+    lays_constants_out_again: bool = since(123);
     /// With a kernel selection, constants are looked up by their contents.
     looks_constants_up: bool = before(135);
 
