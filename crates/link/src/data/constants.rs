@@ -37,7 +37,7 @@ pub(crate) fn define_size_symbol(draft: &mut Draft<'_>) {
 /// only takes up a section index (case selection/kernels-used behind many sections).
 pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
     if draft.constant_variables().is_some() {
-        draft.add_unlisted();
+        draft.unlisted += 1;
         if !draft.dialect.has_three_lists {
             // The name that it has until it becomes the bank (case selection/constants by 12.3).
             let name = draft.names.intern(b"TEMP_MERGED_CONSTANTS");

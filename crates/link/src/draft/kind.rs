@@ -44,9 +44,6 @@ pub(crate) enum SectionKind {
     HighIndices,
     /// `.nv.constant0.<entry>` of a file with Mercury: created together with the machine code.
     Parameters,
-    /// In no file, but nvlink gives it an index when it creates it
-    /// ([`crate::layout::numbers::creation_index`]).
-    Unlisted,
 }
 
 /// The number of section categories.
@@ -56,7 +53,7 @@ impl SectionKind {
     /// Sections are sorted by category, then by creation. Less than [`CATEGORIES`].
     pub(crate) fn category(self) -> u8 {
         match self {
-            SectionKind::Debug | SectionKind::Unlisted => 0,
+            SectionKind::Debug => 0,
             SectionKind::TkInfo | SectionKind::CuInfo => 1,
             SectionKind::FunctionTable | SectionKind::FileInfo => 2,
             SectionKind::Compat => 3,
@@ -96,7 +93,6 @@ impl SectionKind {
                 | SectionKind::FunctionInfo
                 | SectionKind::Reloc
                 | SectionKind::Resolved
-                | SectionKind::Unlisted
         )
     }
 
@@ -119,7 +115,6 @@ impl SectionKind {
             | SectionKind::Text
             | SectionKind::GlobalInit
             | SectionKind::Parameters => sht::PROGBITS,
-            SectionKind::Unlisted => sht::NULL,
             SectionKind::HighIndices => sht::SYMTAB_SHNDX,
             SectionKind::TkInfo | SectionKind::CuInfo => sht::NOTE,
             SectionKind::FileInfo | SectionKind::FunctionInfo => sht::CUDA_INFO,

@@ -54,6 +54,10 @@ pub(crate) struct Draft<'d> {
     pub(crate) reserved_shared: u64,
     pub(crate) names: Names<'d>,
     pub(crate) sections: IdVec<SectionId, OutSection<'d>>,
+    /// Sections that nvlink creates, but that are in no file. They only take an index
+    /// ([`crate::layout::numbers::creation_index`]). Most are those of dead functions. As sections
+    /// without contents: +6 % instructions and 12 % more memory on dead.
+    pub(crate) unlisted: u32,
     /// Sections by category, including sections that are dropped later.
     categories: [Vec<SectionId>; CATEGORIES],
     pub(crate) symbols: IdVec<OutSymbolId, OutSymbol>,
@@ -138,6 +142,7 @@ impl<'d> Draft<'d> {
             reserved_shared: options.target.reserved_shared,
             names,
             sections: IdVec::new(),
+            unlisted: 0,
             categories: Default::default(),
             symbols: IdVec::new(),
             locals: Vec::new(),
@@ -381,16 +386,10 @@ impl<'d> Draft<'d> {
             losers_only: false,
             emptied: false,
             dropped: false,
+            unlisted_before: self.unlisted,
         });
         self.categories[usize::from(kind.category())].push(section);
         section
-    }
-
-    /// Creates a section that only takes an index: it has no name and no symbol, and is in no file.
-    pub(crate) fn add_unlisted(&mut self) {
-        let name = self.names.intern(b"");
-        let section = self.push_section(name, SectionKind::Unlisted, 0, 1);
-        self.sections[section].dropped = true;
     }
 }
 

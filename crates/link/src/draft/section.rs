@@ -67,6 +67,8 @@ pub(crate) struct OutSection<'d> {
     pub(crate) emptied: bool,
     /// It was created, but the file does not have it.
     pub(crate) dropped: bool,
+    /// Sections created before it that are in no file, see [`crate::draft::Draft::unlisted`].
+    pub(crate) unlisted_before: u32,
 }
 
 impl<'d> OutSection<'d> {

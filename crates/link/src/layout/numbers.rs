@@ -26,8 +26,13 @@ const CREATED_BEFORE: usize = 5;
 /// used up before the first section of an input; that section is in no file (docs/LINKING.md, large
 /// programs).
 pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
-    let unseen = !draft.relocatable && section.index() >= draft.fixed_sections;
-    (CREATED_BEFORE + section.index() + usize::from(unseen)) as u32
+    creation_index_at(draft, section.index(), draft.sections[section].unlisted_before)
+}
+
+/// The index of a section that is created after `sections` of the draft and `unlisted` others.
+fn creation_index_at(draft: &Draft<'_>, sections: usize, unlisted: u32) -> u32 {
+    let unseen = !draft.relocatable && sections >= draft.fixed_sections;
+    (CREATED_BEFORE + sections + usize::from(unseen)) as u32 + unlisted
 }
 
 /// Section index of the symbol table.
@@ -202,14 +207,16 @@ impl Numbers {
 /// created, not those in the file. In files with a Mercury half, parameter banks are created after
 /// the table, and do not count.
 fn needs_high_indices(draft: &Draft<'_>) -> bool {
-    let late = match draft.flavour {
+    let is_table = |id: &SectionId| draft.sections[*id].kind == SectionKind::HighIndices;
+    let table = match draft.flavour {
         Flavour::Classic => None,
-        Flavour::Mercury => {
-            draft.sections.values().rposition(|section| section.kind == SectionKind::HighIndices)
-        }
+        Flavour::Mercury => draft.sections.ids().rfind(is_table),
     };
-    let count = late.unwrap_or(draft.sections.len());
-    creation_index(draft, SectionId::from_index(count)) as usize > RESERVED_INDEX
+    let next = match table {
+        Some(table) => creation_index(draft, table),
+        None => creation_index_at(draft, draft.sections.len(), draft.unlisted),
+    };
+    next as usize > RESERVED_INDEX
 }
 
 /// The sections in the file, by category, then in order of creation.

@@ -136,7 +136,7 @@ impl<'d> Merger<'_, 'd> {
         let left = self.left_parts(key);
         let MergeResult { banks, draft, .. } = &mut self.merged;
         let id = *self.banks.of_functions.entry((node, key.number)).or_insert_with(|| {
-            draft.add_unlisted();
+            draft.unlisted += 1;
             banks.push(FunctionBank::new(node, key.number))
         });
         let bank = &mut banks[id];

@@ -139,7 +139,7 @@ impl<'d> Merger<'_, 'd> {
             }
             // nvlink creates another one, which only takes an index (case preserve/local-kernels-75
             // behind many sections).
-            draft.add_unlisted();
+            draft.unlisted += 1;
             return;
         }
         let section = draft.add_section(name, SectionKind::Resolved, shf::INFO_LINK, 8);

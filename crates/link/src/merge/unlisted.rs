@@ -109,7 +109,7 @@ impl<'d> Merger<'_, 'd> {
 
     fn count(&mut self, function: SymbolId, section: UnlistedSection) {
         if self.counted.insert((function, section)) {
-            self.merged.draft.add_unlisted();
+            self.merged.draft.unlisted += 1;
             if !self.merged.draft.dialect.has_three_lists {
                 self.name_dead(function, section);
             }
