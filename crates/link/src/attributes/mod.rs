@@ -86,7 +86,7 @@ impl<'d> Attributes<'d> {
         }
         let (mut slots, mixed_groups) = match relocatable {
             true => Default::default(),
-            false => propagate::propagate(graph, merged, &mut functions),
+            false => propagate::propagate(graph, merged, &numbers.unbounded, &mut functions),
         };
         let barriers_in_flags = barriers::add(objects, symbols, graph, merged, &mut functions);
         launches::add(graph, merged, &mut functions);
@@ -254,20 +254,10 @@ struct ResourceUse {
     frames: IdVec<NodeId, u32>,
     registers: IdVec<NodeId, u32>,
     stack_limits: IdVec<NodeId, u32>,
+    /// Functions whose stack has no bound according to ptxas. In whole programs ptxas has seen who
+    /// calls whom, and no record of calls is left. nvlink does not warn about them (case
+    /// whole-program/stacks).
     unbounded: HashSet<NodeId>,
-}
-
-/// Functions whose stack has no bound according to ptxas. In whole programs ptxas has seen who
-/// calls whom, and no record of calls is left. nvlink does not warn about them (case
-/// whole-program/stacks).
-fn unbounded(graph: &CallGraph, merged: &MergeResult<'_>) -> HashSet<NodeId> {
-    let functions = merged.file_records.iter().filter_map(|record| match *record {
-        FileRecord::About { code: code::MIN_STACK_SIZE, function, number: u32::MAX } => {
-            graph.node(merged.draft.symbols[function].program?)
-        }
-        _ => None,
-    });
-    functions.collect()
 }
 
 impl ResourceUse {
@@ -276,7 +266,7 @@ impl ResourceUse {
             frames: IdVec::filled(0, graph.nodes.len()),
             registers: IdVec::filled(0, graph.nodes.len()),
             stack_limits: IdVec::filled(0, graph.nodes.len()),
-            unbounded: unbounded(graph, merged),
+            unbounded: HashSet::new(),
         };
         for record in &merged.file_records {
             let FileRecord::About { code, function, number } = *record else { continue };
@@ -286,6 +276,9 @@ impl ResourceUse {
                 code::FRAME_SIZE => numbers.frames[node] = number,
                 code::REGCOUNT => numbers.registers[node] = number,
                 code::MAX_STACK_SIZE => numbers.stack_limits[node] = number,
+                code::MIN_STACK_SIZE if number == u32::MAX => {
+                    numbers.unbounded.insert(node);
+                }
                 _ => {}
             }
         }

@@ -10,11 +10,11 @@ use hashbrown::HashSet;
 
 use super::attribute::OutAttribute;
 use super::by_rank::{EntryKind, propagate_by_rank};
+use super::granularity;
 use super::inherit::{add_words, has_word};
 use super::lists::{AttributeLists, ListTraits};
 use super::rules::{InheritMode, InheritRule, LAST_RULE, RULES, add, position};
 use super::slots::{self, InheritanceOrder};
-use super::{granularity, unbounded};
 use crate::base::id::{IdVec, NodeId, OutSymbolId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
@@ -25,6 +25,7 @@ use crate::draft::merged::MergeResult;
 pub(super) fn propagate<'d>(
     graph: &CallGraph,
     merged: &MergeResult<'d>,
+    unbounded: &HashSet<NodeId>,
     lists: &mut AttributeLists<'d>,
 ) -> (Vec<OutAttribute<'d>>, Vec<NodeId>) {
     let has_info = |node: NodeId| merged.function_infos[node].is_some();
@@ -36,7 +37,7 @@ pub(super) fn propagate<'d>(
         merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
-    call_return_stack(graph, merged, &kernels, lists);
+    call_return_stack(graph, &kernels, unbounded, lists);
     sparse_mask(graph, merged, &entries, lists);
     let single_entry = graph.single_entry().filter(|_| entries.len() == 1);
     let dialect = merged.draft.dialect;
@@ -76,11 +77,10 @@ fn of_those<T>(
 /// recursion.
 fn call_return_stack(
     graph: &CallGraph,
-    merged: &MergeResult<'_>,
     entries: &[NodeId],
+    unbounded: &HashSet<NodeId>,
     lists: &mut AttributeLists<'_>,
 ) {
-    let unbounded = unbounded(graph, merged);
     let own = |node: NodeId| {
         let has = lists.has(node).any(ListTraits::STACK);
         let at = has.then(|| position(&lists[node], code::CRS_STACK_SIZE)).flatten();

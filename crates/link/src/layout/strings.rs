@@ -59,15 +59,27 @@ impl ListedNames {
         self.size += prefix.len() + text.len() + 1;
     }
 
-    /// Writes the bytes from `first` on to `out`.
-    fn write(&self, names: &Names<'_>, first: usize, out: &mut [u8]) {
-        let mark = self.marks.partition_point(|mark| mark.1 <= first).saturating_sub(1);
-        let Some(&(place, mut at)) = self.marks.get(mark) else { return };
+    /// Writes the strings to the part of the table that `part` is.
+    fn write(&self, names: &Names<'_>, part: &mut TablePart<'_>) {
+        let passed = self.marks.partition_point(|mark| mark.1 <= part.skip);
+        let place = match passed.checked_sub(1) {
+            Some(mark) => {
+                let (place, at) = self.marks[mark];
+                part.skip -= at;
+                place
+            }
+            None => {
+                if self.size > 0 {
+                    part.put_nul();
+                }
+                0
+            }
+        };
         let behind = self.prefixes.partition_point(|prefix| prefix.0 <= place);
         let (passed, mut later) = self.prefixes.split_at(behind);
         let mut prefix = passed.last().map_or(&b""[..], |passed| passed.1);
         for (place, &name) in (place..).zip(&self.names[place..]) {
-            if at >= first + out.len() {
+            if part.rest.is_empty() {
                 return;
             }
             if let [(from, next), rest @ ..] = later
@@ -75,11 +87,42 @@ impl ListedNames {
             {
                 (prefix, later) = (next, rest);
             }
-            for text in [prefix, names.get(name)] {
-                copy_overlap(text, at, first, out);
-                at += text.len();
+            if !prefix.is_empty() {
+                part.put(prefix);
             }
-            at += 1;
+            part.put(names.get(name));
+            part.put_nul();
+        }
+    }
+}
+
+/// A part of a table that is written from its start to its end.
+struct TablePart<'o> {
+    /// Bytes that come before the part.
+    skip: usize,
+    /// The bytes of the part that are still to be written.
+    rest: &'o mut [u8],
+}
+
+impl TablePart<'_> {
+    /// Adds the next bytes of the table.
+    fn put(&mut self, bytes: &[u8]) {
+        let skipped = self.skip.min(bytes.len());
+        self.skip -= skipped;
+        let bytes = &bytes[skipped..];
+        let size = bytes.len().min(self.rest.len());
+        let (out, rest) = std::mem::take(&mut self.rest).split_at_mut(size);
+        out.copy_from_slice(&bytes[..size]);
+        self.rest = rest;
+    }
+
+    /// Adds the end of a string.
+    fn put_nul(&mut self) {
+        if self.skip > 0 {
+            self.skip -= 1;
+        } else if let Some((nul, rest)) = std::mem::take(&mut self.rest).split_first_mut() {
+            *nul = 0;
+            self.rest = rest;
         }
     }
 }
@@ -177,8 +220,9 @@ impl StringTable {
 
     /// Writes the bytes from `first` on.
     pub(crate) fn write(&self, names: &Names<'_>, first: usize, out: &mut [u8]) {
-        out.fill(0);
-        self.listed.write(names, first, out);
+        let mut part = TablePart { skip: first, rest: &mut *out };
+        self.listed.write(names, &mut part);
+        part.put(&self.bytes);
         let end_of = |replaced: &(u32, Vec<u8>)| replaced.0 as usize + replaced.1.len();
         let passed = self.replaced.partition_point(|replaced| end_of(replaced) <= first);
         let end = first + out.len();
@@ -186,7 +230,6 @@ impl StringTable {
         {
             copy_overlap(text, *at as usize, first, out);
         }
-        copy_overlap(&self.bytes, self.listed.size, first, out);
     }
 }
 

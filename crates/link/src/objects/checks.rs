@@ -157,10 +157,13 @@ impl<'d> InputObject<'d> {
             return Ok(());
         }
         let align = symbol.value.max(1);
-        let from_linker =
-            is_by_linker(self.tkinfo) || symbol.name == EXTERN_INSTANCE || self.is_extensible();
-        let any = shared && symbol.size == 0 && from_linker;
-        if (any || align.is_power_of_two()) && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
+        let may_be_any = || {
+            let instance = symbol.name == EXTERN_INSTANCE;
+            let from_linker = instance || self.is_extensible() || is_by_linker(self.tkinfo);
+            shared && symbol.size == 0 && from_linker
+        };
+        let usable = align.is_power_of_two() || may_be_any();
+        if usable && align <= MAX_ALIGN && symbol.size <= MAX_SIZE {
             return Ok(());
         }
         let size = symbol.size;
@@ -213,8 +216,8 @@ impl<'d> InputObject<'d> {
             let defect = |what: &str| Err(Malformed::section(section.name, 0, what.to_owned()));
             let align = section.align();
             let shared = matches!(role, SectionRole::OwnShared | SectionRole::PoolShared);
-            let any = shared && is_by_linker(self.tkinfo);
-            if !any && !align.is_power_of_two() {
+            let usable = align.is_power_of_two() || shared && is_by_linker(self.tkinfo);
+            if !usable {
                 return defect(&format!("alignment {align:#x} is not usable"));
             }
             if is_memory(role) && section.flags & shf::ALLOC == 0 {

@@ -73,6 +73,19 @@ impl InputObject<'_> {
     /// refer to instead has the size of their other variables as alignment; nvlink, which links
     /// LTO-IR without that step, takes the alignment of the arrays.
     pub(super) fn declare_arrays(&mut self) {
+        if self.roles.contains(&SectionRole::PoolShared) {
+            self.declare_pooled_arrays();
+        }
+        if self.linker == Some(NvidiaLinker::JitLink) {
+            let arrays = self.array_definitions.iter().map(|&index| self.symbol(index).value);
+            let align = arrays.max().unwrap_or(0);
+            let symbols = self.cubin.symbols.iter_mut();
+            let instances = symbols.filter(|symbol| symbol.name == EXTERN_INSTANCE);
+            instances.for_each(|symbol| symbol.value = align);
+        }
+    }
+
+    fn declare_pooled_arrays(&mut self) {
         for (index, symbol) in (0..).map(SymbolIndex).zip(&mut self.cubin.symbols) {
             let SymbolSection::In(section) = symbol.section else { continue };
             let pool = self.roles[section.0 as usize] == SectionRole::PoolShared;
@@ -81,13 +94,6 @@ impl InputObject<'_> {
                 symbol.section = SymbolSection::Undefined;
                 self.array_definitions.push(index);
             }
-        }
-        if self.linker == Some(NvidiaLinker::JitLink) {
-            let arrays = self.array_definitions.iter().map(|&index| self.symbol(index).value);
-            let align = arrays.max().unwrap_or(0);
-            let symbols = self.cubin.symbols.iter_mut();
-            let instances = symbols.filter(|symbol| symbol.name == EXTERN_INSTANCE);
-            instances.for_each(|symbol| symbol.value = align);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Phase `objects`: sorted tables in which later phases look up functions or sections of an object.
+//! Phase `objects`: tables in which later phases look up functions or sections of an object.
 //!
 //! In: a cubin and its roles. Out: [`Lookups`], and the methods of [`InputObject`] that search it.
 
@@ -7,14 +7,15 @@ use culd_cubin::{Cubin, SectionIndex, SymbolIndex};
 use super::object::InputObject;
 use super::roles::{SectionRole, is_internal, names_code};
 
-/// Sorted tables about one object.
+/// Tables about one object.
 pub(crate) struct Lookups {
     /// (code, bank) of all parameter banks (`.nv.constant0.<entry>`), sorted by code section.
     parameter_banks: Vec<(SectionIndex, SectionIndex)>,
     /// By section: true for sections that relocations patch.
     patched: Vec<bool>,
-    /// (code, function) of all code sections that are named after a function, sorted by section.
-    code_functions: Vec<(SectionIndex, SymbolIndex)>,
+    /// By section: the function that a code section is named after; symbol 0 for other sections.
+    /// As a sorted list of code sections: +0.7 % instructions on many100, +2.8 % on dead.
+    code_functions: Vec<SymbolIndex>,
     /// Sections of unified functions and variables, in section order: ids and jump slots.
     pub(super) unified: Vec<SectionIndex>,
     /// (bank, start, end) of the bytes that internal symbols name, sorted: literals.
@@ -42,13 +43,13 @@ impl Lookups {
                 _ => {}
             }
         }
-        let mut code_functions = Vec::new();
+        let mut code_functions = vec![SymbolIndex(0); cubin.sections.len()];
         let mut literals = Vec::new();
         for (index, symbol) in cubin.symbol_indices() {
             let Some(place) = symbol.defined_in() else { continue };
             let at = place.0 as usize;
             if symbol.is_function() && names_code(roles[at], &cubin.sections[at], symbol) {
-                code_functions.push((place, index));
+                code_functions[at] = index;
             }
             if is_internal(symbol) {
                 literals.push((place, symbol.value, symbol.value.saturating_add(symbol.size)));
@@ -57,7 +58,7 @@ impl Lookups {
         Lookups {
             parameter_banks: sorted(parameter_banks),
             patched,
-            code_functions: sorted(code_functions),
+            code_functions,
             unified,
             literals: sorted(literals),
         }
@@ -72,18 +73,13 @@ fn sorted<T: Ord>(mut items: Vec<T>) -> Vec<T> {
 impl<'d> InputObject<'d> {
     /// The function that code section `text` is named after.
     pub(crate) fn code_function(&self, text: SectionIndex) -> Option<SymbolIndex> {
-        let at = self.lookups.code_functions.binary_search_by_key(&text, |entry| entry.0).ok()?;
-        Some(self.lookups.code_functions[at].1)
+        let function = self.lookups.code_functions.get(text.0 as usize).copied();
+        function.filter(|function| function.0 != 0)
     }
 
     /// How many code sections are named after a function.
     pub(super) fn code_count(&self) -> usize {
-        self.lookups.code_functions.len()
-    }
-
-    /// True if code section `text` is named after `function`, which then is no alias.
-    pub(super) fn is_code_of(&self, text: SectionIndex, function: SymbolIndex) -> bool {
-        self.lookups.code_functions.binary_search(&(text, function)).is_ok()
+        self.lookups.code_functions.iter().filter(|function| function.0 != 0).count()
     }
 
     /// The bytes of bank `index` that symbols name, as ranges (start, end); overlapping ranges are

@@ -158,7 +158,7 @@ impl<'d> ObjectOutline<'d> {
             }
             if early.is_empty() || !early.contains(&index) {
                 let names_code =
-                    main == Some(index) || text.is_some_and(|text| object.is_code_of(text, index));
+                    main == Some(index) || text.is_some_and(|text| object.names_code(text, symbol));
                 self.functions.push(function(object, index, names_code, dialect));
             }
         }

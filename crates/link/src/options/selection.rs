@@ -63,8 +63,8 @@ impl Selection {
     }
 }
 
-/// A selection with the names of host code sorted for searches: programs have tens of thousands of
-/// kernels, and as many names.
+/// A selection with the names of host code sorted for searches. Programs have tens of thousands of
+/// kernels, and as many names: without the order, each kernel would be compared with each name.
 pub(crate) struct Matcher<'s> {
     selection: &'s Selection,
     /// In the order of [`HostReferences`].
