@@ -11,7 +11,7 @@ use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;
 use culd_link::{
     Account, CallGraphNames, Dialect, HostReferences, Image, IndexFile, Input, LinkDiagnostic,
-    LinkOptions, Message, Phase, ResourceReport, Selection, Session, Severity,
+    LinkOptions, Message, Phase, Selection, Session, Severity,
 };
 
 use crate::input::{self, HostUses, InputItem, InputStop, Inputs, NamedCubin, Sources, Store};
@@ -28,8 +28,6 @@ pub struct LinkedImage {
     pub image: Option<Vec<u8>>,
     /// The lines and the exit status.
     pub outcome: RunOutcome,
-    /// Sizes; `None` when the inputs could not be merged.
-    pub report: Option<ResourceReport>,
     /// The account of the inputs, if it was asked for and there is an image.
     pub account: Option<Account>,
     /// The names of the inputs' cubins in link order, and whether each is in the image.
@@ -78,7 +76,6 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
     let mut linked = LinkedImage {
         image: None,
         outcome: RunOutcome::success(),
-        report: None,
         account: None,
         parts: Vec::new(),
         inputs: Vec::new(),
@@ -123,7 +120,6 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
             lines.push(line);
             linked.image = None;
         }
-        linked.report = outcome.report;
     }
     linked.outcome = lines.end();
     linked
@@ -317,7 +313,7 @@ where
         diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
     }
     lines.extend(explained(diagnostics, gathered));
-    if let Some(report) = outcome.report.filter(|_| options.flag(OptionId::Verbose)) {
+    if let Some(report) = outcome.report {
         lines.extend(report.lines().iter().map(|text| Line::new(Severity::Info, text)));
     }
     let image = outcome.image.filter(|_| !lines.failed());
@@ -382,6 +378,7 @@ pub fn link_options(
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.dialect = dialect;
     link_options.suppress_stack_size_warning = options.flag(OptionId::SuppressStackSizeWarning);
+    link_options.report_resources = options.flag(OptionId::Verbose);
     let roots = options.list(OptionId::Undefined).iter();
     link_options.roots = roots.map(|name| name.as_bytes().to_vec()).collect();
     link_options.debug = options.flag(OptionId::Debug);

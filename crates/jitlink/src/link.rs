@@ -454,13 +454,13 @@ impl JitLink {
         link_options.index.clone_from(&self.index);
         OBJECT_NAME.clone_into(&mut link_options.tool.object);
         NOTE.clone_into(&mut link_options.tool.options);
+        link_options.report_resources = options.verbose;
         let cubins = std::mem::take(&mut self.cubins);
         let inputs: Vec<Input<'_>> = cubins
             .iter()
             .map(|cubin| Input { name: &cubin.name, bytes: &cubin.bytes, system: false })
             .collect();
         let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
-        let verbose = options.verbose;
         let failed = outcome.image.is_none();
         let failure = failed.then(|| failure(&outcome.diagnostics));
         let mut errors = String::new();
@@ -472,9 +472,7 @@ impl JitLink {
             let log = if is_error { &mut errors } else { &mut self.infos };
             log.push_str(&shown(&culd_driver::line(diagnostic)));
         }
-        for text in
-            outcome.report.iter().filter(|_| verbose).flat_map(culd_link::ResourceReport::lines)
-        {
+        for text in outcome.report.iter().flat_map(culd_link::ResourceReport::lines) {
             self.infos.push_str(&shown(&Line::new(Severity::Info, text)));
         }
         match (outcome.image, failure) {

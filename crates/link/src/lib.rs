@@ -74,7 +74,8 @@ pub struct LinkOutcome<I = Vec<u8>> {
     pub image: Option<I>,
     /// All lines in order.
     pub diagnostics: Vec<LinkDiagnostic>,
-    /// Sizes for `-v`; `None` when the inputs could not be merged.
+    /// Sizes for `-v`; `None` without [`LinkOptions::report_resources`], and when the inputs could
+    /// not be merged.
     pub report: Option<ResourceReport>,
     /// Indices of the inputs that were left out because they are unused files of system libraries.
     pub unused: Vec<usize>,
@@ -205,10 +206,10 @@ where
     phases.begin("check", diags)?;
     let mut program =
         LinkedProgram { objects, symbols, graph, merged, data, attributes, unified, options };
-    let (checked, built) =
-        session.join(work, || program.check(diags), || ResourceReport::build(&program));
+    let reported = || options.report_resources.then(|| ResourceReport::build(&program));
+    let (checked, built) = session.join(work, || program.check(diags), reported);
     checked?;
-    *report = Some(built);
+    *report = built;
     diags.check()?;
     let (rebuilt, relocated) = relocations.map_err(|message| diags.fatal(*message))?;
     rebuilt.set_sizes(&mut program.merged.draft);

@@ -53,6 +53,8 @@ pub struct LinkOptions {
     pub dump_callgraph: Option<CallGraphNames>,
     /// Do not warn about entries whose stack size is unknown.
     pub suppress_stack_size_warning: bool,
+    /// Report the resources of every kernel (`-v`).
+    pub report_resources: bool,
 }
 
 impl LinkOptions {
@@ -81,6 +83,7 @@ impl LinkOptions {
             disable_infos: false,
             dump_callgraph: None,
             suppress_stack_size_warning: false,
+            report_resources: false,
         }
     }
 
