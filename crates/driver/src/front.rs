@@ -59,7 +59,7 @@ fn front(words: &[OsString]) -> RunOutcome {
     };
     let (real, release) = (shadow.marker.toolkit.join("bin/nvcc"), shadow.marker.dialect());
     // Another toolkit in the same place is an error for all lines.
-    if let Err(line) = shadow::before_link(shadow, &CommandOptions::for_nobody()) {
+    if let Err(line) = shadow::before_link(&shadow, &CommandOptions::for_nobody()) {
         return RunOutcome::fatal_line(line);
     }
     let own = |word: &OsString| word != OFF;

@@ -17,7 +17,6 @@ use crate::os::{files, guard, heap, output};
 use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
-use crate::toolkit::marker;
 use crate::watch::Watch;
 use crate::{host_script, index, origins, reports, shadow, threads};
 
@@ -50,7 +49,8 @@ pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
 pub fn run(options: &CommandOptions) -> (String, RunOutcome) {
     let Some(target) = options.target else { return (String::new(), UsageError::NoArch.into()) };
     let mut lines = LineList::new(options, &target.name());
-    match marker::own().map_or(Ok(None), |shadow| shadow::before_link(shadow, options)) {
+    let shadow = options.shadow.as_ref();
+    match shadow.map_or(Ok(None), |shadow| shadow::before_link(shadow, options)) {
         Ok(line) => lines.extend(line),
         Err(line) => {
             lines.push(line);

@@ -6,8 +6,6 @@
 use culd_link::Dialect;
 
 use super::{CommandOptions, OptionId};
-use crate::toolkit::marker;
-
 /// The release that the options name.
 pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
     let release = options.text(OptionId::Dialect).filter(|&release| release != "auto")?;
@@ -18,5 +16,5 @@ pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
 /// The release of a command line: the one it names, or that of the toolkit in whose shadow this
 /// program is. Only for the command: the program around a library is in no toolkit.
 pub(super) fn chosen(options: &CommandOptions) -> Option<&'static Dialect> {
-    named(options).or_else(marker::release)
+    named(options).or_else(|| options.shadow.as_ref()?.marker.dialect())
 }

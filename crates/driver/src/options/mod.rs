@@ -22,6 +22,8 @@ use culd_cubin::arch::{ARCHS, Arch};
 use culd_link::Dialect;
 use thiserror::Error;
 
+use crate::toolkit::marker::OwnShadow;
+
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
 pub use crate::options::parse::{ParsedCommandLine, Request, parse};
 pub(crate) use crate::options::parse::{number, split_name};
@@ -55,6 +57,8 @@ pub struct CommandOptions {
     /// The release that a command line follows ([`dialect::chosen`]); `None` if the inputs decide,
     /// and for options that a program has made.
     pub(crate) release: Option<&'static Dialect>,
+    /// The shadow toolkit in which a command line is; `None` for options that a program has made.
+    pub(crate) shadow: Option<OwnShadow>,
 }
 
 /// An option, value or target that not every release knows.
@@ -168,6 +172,7 @@ impl CommandOptions {
             values,
             newer: Vec::new(),
             release: None,
+            shadow: None,
         }
     }
 

@@ -12,6 +12,7 @@ use super::budget::WordBudget;
 use super::check::{check, check_basics, ignores_host_info};
 use super::table::{OptionArity, OptionId, OptionRow, Origin, RISCV64};
 use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, version};
+use crate::toolkit::marker;
 use culd_link::{DIALECTS, Dialect};
 
 /// The parsed command line.
@@ -65,6 +66,7 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
 }
 
 fn finish(mut options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
+    options.shadow = marker::own();
     let release = dialect::chosen(&options);
     options.release = release;
     if let Some(release) = release {

@@ -157,20 +157,18 @@ impl ListedFolder {
 /// stay ignored, and handlers of other parts of the process, such as a profiler, stay.
 #[allow(unsafe_code, reason = "signals have a C interface only")]
 pub(crate) fn set_up() {
+    // SAFETY: the structures are plain data, for which zeros are valid.
+    let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    action.sa_sigaction = ended as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
     for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
-        // SAFETY: the structures are plain data, for which zeros are valid; all pointers are valid;
-        // the handler does only what a handler may do, see there.
-        let before = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let mut before: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = ended as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // The C library keeps two for itself.
-            if libc::sigaction(signal, &action, &mut before) != 0 {
-                continue;
-            }
-            before
-        };
+        // SAFETY: all pointers are valid; the handler does only what a handler may do, see there.
+        let refused = unsafe { libc::sigaction(signal, &action, &mut before) } != 0;
+        // The C library keeps two signals for itself.
+        if refused {
+            continue;
+        }
         if signal == libc::SIGSEGV && OVERFLOW.load(Ordering::Acquire).is_null() {
             OVERFLOW.store(Box::into_raw(Box::new(before)), Ordering::Release);
         }

@@ -82,17 +82,6 @@ enum ShadowError {
     Io { what: &'static str, path: PathBuf, error: io::Error },
 }
 
-/// A fault of the shadow toolkit that a link is made in.
-#[derive(Debug, Error)]
-enum OutdatedShadow {
-    #[error(
-        "The toolkit '{toolkit}' is not CUDA {before} any more, of which this is a shadow{now}"
-    )]
-    Toolkit { toolkit: PathBuf, before: String, now: String },
-    #[error("'{program}' has changed since this copy of it was made")]
-    Program { program: PathBuf },
-}
-
 /// The request of the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum ShadowCommand {
@@ -219,7 +208,7 @@ fn place(dir: &Path, toolkit: &Path) -> Result<PathBuf, ShadowError> {
 /// unless the options name the release: another release may choose other rules, images and
 /// libraries.
 pub(crate) fn before_link(
-    shadow: OwnShadow,
+    shadow: &OwnShadow,
     options: &CommandOptions,
 ) -> Result<Option<Line>, Line> {
     let OwnShadow { dir, marker } = shadow;
@@ -228,13 +217,18 @@ pub(crate) fn before_link(
         && let Some(ToolkitChange::Release(now)) = marker.toolkit_change()
     {
         let now = if now.is_empty() { now } else { format!("; it is CUDA {now}") };
-        let outdated =
-            OutdatedShadow::Toolkit { toolkit: marker.toolkit, before: marker.release, now };
+        let (toolkit, before) = (marker.toolkit.display(), &marker.release);
+        let outdated = format!(
+            "The toolkit '{toolkit}' is not CUDA {before} any more, of which this is a shadow{now}"
+        );
         return Err(Line::new(Severity::Fatal, outdated).with_notes(again));
     }
     let program = marker.changed_program().filter(|_| !options.flag(OptionId::DisableWarnings));
-    let outdated = program.map(|program| OutdatedShadow::Program { program: program.to_owned() });
-    Ok(outdated.map(|what| Line::new(Severity::Warning, what).with_notes(again)))
+    Ok(program.map(|program| {
+        let outdated =
+            format!("'{}' has changed since this copy of it was made", program.display());
+        Line::new(Severity::Warning, outdated).with_notes(again)
+    }))
 }
 
 fn is_shadow(dir: &Path) -> bool {

@@ -103,6 +103,7 @@ impl Marker {
 }
 
 /// The shadow toolkit that this program is the linker of.
+#[derive(Debug, Clone)]
 pub(crate) struct OwnShadow {
     /// Its folder.
     pub(crate) dir: PathBuf,
@@ -112,8 +113,10 @@ pub(crate) struct OwnShadow {
 /// The shadow that this program is the linker of: by the path that it was started by, or by its
 /// file. Reads files, so each caller asks once and passes the answer on.
 pub(crate) fn own() -> Option<OwnShadow> {
-    let paths = [programs::own(), std::env::current_exe().ok()];
-    paths.into_iter().flatten().find_map(|path| {
+    let mut paths: Vec<PathBuf> =
+        [programs::own(), std::env::current_exe().ok()].into_iter().flatten().collect();
+    paths.dedup();
+    paths.into_iter().find_map(|path| {
         let dir = path.parent()?.parent()?;
         Some(OwnShadow { dir: dir.to_owned(), marker: Marker::read(dir)? })
     })

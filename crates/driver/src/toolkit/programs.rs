@@ -16,7 +16,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// a link.
 pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
-    if own.components().count() > 1 {
+    if own.as_os_str().as_bytes().contains(&b'/') {
         return Some(own);
     }
     in_folders(folders(), &own).or_else(|| env::current_exe().ok())
