@@ -54,10 +54,9 @@ enum PruneError {
     File { file: String, error: culd_fatbin::Error },
 }
 
-/// Nothing is left of an object, or of all objects of an archive.
-#[derive(Debug, Error)]
-#[error("No device code that matched architecture, so stripped out all device code")]
-struct NothingLeft;
+/// The line if nothing is left of an object, or of all objects of an archive.
+const NOTHING_LEFT: &str =
+    "No device code that matched architecture, so stripped out all device code";
 
 /// Device code that stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +149,7 @@ impl Request {
         }
         let mut outcome = RunOutcome::success();
         if kept == 0 {
-            outcome.lines.push(Line::new(Severity::Warning, NothingLeft));
+            outcome.lines.push(Line::new(Severity::Warning, NOTHING_LEFT));
         }
         Ok(outcome)
     }

@@ -7,21 +7,12 @@ use std::num::NonZero;
 use std::thread;
 
 use culd_link::Severity;
-use thiserror::Error;
 
 use crate::messages::Line;
 use crate::options::{CommandOptions, OptionId};
 
 /// Threads for each processor: some wait for files, or for ptxas.
 const FOR_EACH: usize = 4;
-
-/// Fewer threads than were asked for.
-#[derive(Debug, Error)]
-#[error("-threads={asked}: {used} are used, {FOR_EACH} for each processor")]
-struct FewerThreads {
-    asked: usize,
-    used: usize,
-}
 
 /// The most threads that a link gets on this machine.
 #[must_use]
@@ -46,7 +37,8 @@ pub(crate) fn threads(options: &CommandOptions) -> (usize, Option<Line>) {
     if asked <= most {
         return (asked, None);
     }
-    let line = Line::new(Severity::Info, FewerThreads { asked, used: most });
+    let text = format!("-threads={asked}: {most} are used, {FOR_EACH} for each processor");
+    let line = Line::new(Severity::Info, text);
     (most, Some(line).filter(|_| !options.flag(OptionId::DisableInfos)))
 }
 

@@ -17,8 +17,8 @@ use thiserror::Error;
 use super::compilation::{PtxCompilation, PtxJob};
 use super::record::{self, BadRecord};
 use crate::options::{CommandOptions, OptionId};
-use crate::os::child::{self, Streams};
-use crate::os::place::{self, NoPlace};
+use crate::os::child::{self, ChildError, Streams};
+use crate::os::place;
 use crate::os::scratch::Scratch;
 use crate::toolkit::programs;
 use crate::tools;
@@ -46,12 +46,8 @@ pub(crate) enum CompileError {
     NotFound,
     #[error("there is no '{}' in PATH", culd_text::name(.0))]
     NotInPath(PathBuf),
-    #[error("cannot run '{}': {error}", culd_text::name(path))]
-    CannotRun { path: PathBuf, error: io::Error },
-    #[error("{0}")]
-    NoPlace(NoPlace),
-    #[error("cannot use a temporary file: {0}")]
-    Temporary(io::Error),
+    #[error(transparent)]
+    NotRun(#[from] ChildError),
     /// ptxas has printed the reason. The value says more about the program itself.
     #[error("ptxas failed")]
     Refused(Option<String>),
@@ -64,9 +60,6 @@ pub(crate) enum CompileError {
     /// The option record does not only have options for a compilation.
     #[error("{0}")]
     Options(BadRecord),
-    /// The link was cancelled.
-    #[error("cancelled")]
-    Cancelled,
 }
 
 /// A ptxas, and its arguments for every text.
@@ -158,15 +151,8 @@ impl PtxCompiler {
     ) -> Result<Vec<u8>, CompileError> {
         let mut command = Command::new(path);
         command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
-        let streams = place.enter(&mut command).map_err(CompileError::Temporary)?;
-        let output = child::output(&mut command, streams, session.cancel());
-        let output = output.map_err(|error| match error {
-            child::ChildError::CannotRun(error) => {
-                CompileError::CannotRun { path: path.to_owned(), error }
-            }
-            child::ChildError::Temporary(error) => CompileError::Temporary(error),
-            child::ChildError::Cancelled => CompileError::Cancelled,
-        })?;
+        let streams = place.enter(&mut command).map_err(ChildError::Temporary)?;
+        let output = child::output(&mut command, streams, session.cancel())?;
         for text in [&output.stdout, &output.stderr] {
             lines.extend(as_nvlink_says(&culd_text::bytes(text)));
         }
@@ -183,7 +169,7 @@ impl PtxCompiler {
             Ok(cubin) if sniff(&cubin) == wanted => Ok(cubin),
             Ok(_) => Err(no_cubin(&place)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(&place)),
-            Err(error) => Err(CompileError::Temporary(error)),
+            Err(error) => Err(ChildError::Temporary(error).into()),
         }
     }
 }
@@ -198,7 +184,7 @@ enum TextPlace {
 }
 
 impl TextPlace {
-    fn of(text: &[u8], output: Option<&Path>) -> Result<Self, CompileError> {
+    fn of(text: &[u8], output: Option<&Path>) -> Result<Self, ChildError> {
         let fill = |folder: &Path| fs::write(folder.join(TEXT_NAME), text);
         place::scratch("culd-ptx-", &[TEXT_NAME, OUTPUT_NAME], output, fill)
             .map(TextPlace::Folder)
@@ -206,7 +192,7 @@ impl TextPlace {
                 let files = (child::memory_of(c"ptx", text), child::memory(c"elf.o"));
                 match files {
                     (Ok(text), Ok(cubin)) => Ok(TextPlace::Memory { text, cubin }),
-                    _ => Err(CompileError::NoPlace(no_place)),
+                    _ => Err(no_place.into()),
                 }
             })
     }

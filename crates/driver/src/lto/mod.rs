@@ -15,15 +15,15 @@ mod roots;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, io};
+use std::{env, fs};
 
 use culd_link::Session;
 use thiserror::Error;
 
 use crate::input::{LtoPiece, NamedCubin};
 use crate::options::{CommandOptions, OptionId, UsageError};
-use crate::os::child::{self, Streams};
-use crate::os::place::{self, NoPlace};
+use crate::os::child::{self, ChildError, Streams};
+use crate::os::place;
 use crate::toolkit::programs;
 use crate::tools;
 
@@ -72,27 +72,14 @@ struct CompilerLog {
 enum LtoFailure {
     #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
     NoProgram,
-    #[error("cannot run '{}': {error}", culd_text::name(path))]
-    CannotRun { path: PathBuf, error: io::Error },
-    #[error("{0}")]
-    NoPlace(NoPlace),
-    #[error("cannot use a temporary file: {0}")]
-    Temporary(#[from] io::Error),
-    /// The link was cancelled.
-    #[error("cancelled")]
-    Cancelled,
+    #[error(transparent)]
+    NotRun(#[from] ChildError),
     /// The lines of the program; the first has the reason.
     #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
     Failed(Vec<String>),
     /// NVIDIA's library has refused.
     #[error("'{library}' refused (code {code})")]
     Refused { code: i32, library: String, said: CompilerLog },
-}
-
-impl From<NoPlace> for LtoFailure {
-    fn from(error: NoPlace) -> Self {
-        LtoFailure::NoPlace(error)
-    }
 }
 
 impl LtoFailure {
@@ -158,7 +145,8 @@ impl LtoTask<'_, '_> {
             all.try_for_each(|(file, part)| fs::write(folder.join(file), part.bytes))?;
             roots.map_or(Ok(()), |text| fs::write(folder.join("roots"), text))
         };
-        let folder = place::scratch("culd-lto-", &files, options.output(), fill)?;
+        let folder = place::scratch("culd-lto-", &files, options.output(), fill);
+        let folder = folder.map_err(ChildError::NoPlace)?;
         let output = folder.join("out");
         let mut command = Command::new(&program);
         command.arg(what).arg(&output);
@@ -176,19 +164,15 @@ impl LtoTask<'_, '_> {
             let kind = if *fatbin { "fatbin" } else { "ltoir" };
             command.args(["--input", kind, name]).arg(folder.join(file));
         }
-        let done = child::output(&mut command, Streams::default(), session.cancel());
-        let done = done.map_err(|error| match error {
-            child::ChildError::CannotRun(error) => LtoFailure::CannotRun { path: program, error },
-            child::ChildError::Temporary(error) => LtoFailure::Temporary(error),
-            child::ChildError::Cancelled => LtoFailure::Cancelled,
-        })?;
+        let done = child::output(&mut command, Streams::default(), session.cancel())?;
         let report = culd_text::bytes(&done.stdout);
         let lines = culd_text::bytes(&done.stderr).lines().map(str::to_owned).collect();
         if !done.status.success() {
             return Err(failure(&report, lines));
         }
         let log = report.split_once('\n').map_or("", |(_, log)| log).to_owned();
-        Ok(LtoOutput { bytes: fs::read(&output)?, said: CompilerLog { log, lines } })
+        let bytes = fs::read(&output).map_err(ChildError::Temporary)?;
+        Ok(LtoOutput { bytes, said: CompilerLog { log, lines } })
     }
 }
 

@@ -7,12 +7,16 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
 use culd_link::Cancel;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use thiserror::Error;
+
+use super::place::NoPlace;
 
 /// Bytes of output that are read.
 const MOST: u64 = 4096;
@@ -20,13 +24,17 @@ const MOST: u64 = 4096;
 /// The interval at which a link that can be cancelled looks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The reason why there is no output.
-#[derive(Debug)]
+/// The reason why a program was not run to its end.
+#[derive(Debug, Error)]
 pub(crate) enum ChildError {
-    CannotRun(io::Error),
-    /// There is no place for its output.
-    Temporary(io::Error),
+    #[error("cannot run '{}': {error}", culd_text::name(path))]
+    CannotRun { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    #[error("cannot use a temporary file: {0}")]
+    Temporary(#[from] io::Error),
     /// The link was cancelled.
+    #[error("cancelled")]
     Cancelled,
 }
 
@@ -89,15 +97,19 @@ pub(crate) fn output(
     if let Some(stdout) = streams.stdout {
         command.stdout(stdout);
     }
-    let Some(cancel) = cancel else { return command.output().map_err(ChildError::CannotRun) };
-    let temporary = ChildError::Temporary;
-    let mut said = [memory(c"stdout").map_err(temporary)?, memory(c"stderr").map_err(temporary)?];
+    let path = PathBuf::from(command.get_program());
+    let cannot_run = |error| ChildError::CannotRun { path, error };
+    let Some(cancel) = cancel else { return command.output().map_err(cannot_run) };
+    let mut said = [memory(c"stdout")?, memory(c"stderr")?];
     let [stdout, stderr] = said.each_ref().map(File::try_clone);
     if keeps_stdout {
-        command.stdout(stdout.map_err(temporary)?);
+        command.stdout(stdout?);
     }
-    command.stderr(stderr.map_err(temporary)?);
-    let mut child = command.spawn().map_err(ChildError::CannotRun)?;
+    command.stderr(stderr?);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Err(cannot_run(error)),
+    };
     let status = loop {
         if cancel.is_cancelled() {
             // It may have ended by itself.
@@ -108,12 +120,11 @@ pub(crate) fn output(
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) => thread::sleep(LOOK),
-            Err(error) => return Err(ChildError::CannotRun(error)),
+            Err(error) => return Err(cannot_run(error)),
         }
     };
     let [stdout, stderr] = said.each_mut().map(contents);
-    let (stdout, stderr) = (stdout.map_err(temporary)?, stderr.map_err(temporary)?);
-    Ok(Output { status, stdout, stderr })
+    Ok(Output { status, stdout: stdout?, stderr: stderr? })
 }
 
 /// A file in memory, without a folder; its name is visible in /proc.

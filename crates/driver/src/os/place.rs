@@ -16,6 +16,8 @@ const FOLDERS: &[&str] = &["/var/tmp", "/dev/shm"];
 #[derive(Debug)]
 pub(crate) struct NoPlace(Vec<(PathBuf, io::Error)>);
 
+impl std::error::Error for NoPlace {}
+
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot write a temporary file; TMPDIR names a folder for them")?;
