@@ -78,6 +78,9 @@ fn count(tools: &Tools, arch: &str, dir: &Path, name: &str) -> Result<u64> {
         .args([format!("-arch={arch}").as_str(), "-threads=1", "-o", "out.cubin"])
         .args(&inputs.files)
         .current_dir(dir)
+        // The C library reads the environment when a program starts, so its size would count.
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .output()?;
     let text = String::from_utf8_lossy(&run.stderr);
     if !run.status.success() {
