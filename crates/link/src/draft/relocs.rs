@@ -40,7 +40,8 @@ impl RelocSource {
 pub(crate) struct RelocSection {
     pub(crate) section: SectionId,
     pub(crate) target: SectionId,
-    /// The relocation section that was created before for the same target.
+    /// The relocation section that was created before for the same target. With a list for each
+    /// target in a hash table instead: +1.4 % instructions on many100.
     pub(crate) previous: Option<RelocId>,
     pub(crate) sources: Vec<RelocSource>,
 }

@@ -84,7 +84,7 @@ pub(super) enum SyntheticContent {
     /// An entry of [`SyntheticContents::bytes`].
     Bytes { place: u32 },
     /// The attributes of a function, which are small: a range of a block in
-    /// [`SyntheticContents::lists`].
+    /// [`SyntheticContents::lists`]. As bytes of their own: +0.5 % instructions on many100.
     List { piece: u32, start: u32, len: u32 },
     /// The kept records of a relocation section. They are numerous, and encoded when they are
     /// written.
