@@ -50,7 +50,9 @@ pub(crate) fn assemble(
     }
     if merged.draft.dialect.raises_registers_of_code {
         for (&entry, facts) in graph.entries().iter().zip(&attributes.entries) {
-            if let Some(code) = merged.code(graph, entry) {
+            // On sm_90 the compiler writes 0, which stays unless the number is raised.
+            let raised = facts.registers > attributes.registers[entry];
+            if let Some(code) = merged.code(graph, entry).filter(|_| raised) {
                 merged.draft.sections[code].registers = facts.registers as u8;
             }
         }

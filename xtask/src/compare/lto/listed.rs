@@ -273,7 +273,8 @@ impl DifferingLink<'_> {
         fs::write(bench.folder.join(steps::OBJECT), object)?;
         objects.extend(self.others(self.words)?);
         let objects = Objects::parse(&objects)?;
-        let right = ProgramText::read(sound, &objects).context("of culd's object")?;
+        // From sm_100 on nvlink writes code of the library anew, and the program cannot be read.
+        let Ok(right) = ProgramText::read(sound, &objects) else { return Ok(false) };
         let is_right = |program: &Vec<u8>| {
             ProgramText::read(program, &objects)
                 .is_ok_and(|program| right.difference(&program).is_none())
