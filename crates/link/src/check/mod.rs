@@ -58,6 +58,10 @@ impl LinkedProgram<'_, '_> {
             skew::report_barriers(&self.objects, &self.merged, self.options, diags);
             return Ok(());
         }
+        let registers_first = self.options.dialect.checks_registers_first;
+        if registers_first {
+            self.register_limits(diags);
+        }
         self.placed_already(diags);
         self.limits(diags);
         self.undefined(diags);
@@ -69,7 +73,9 @@ impl LinkedProgram<'_, '_> {
             let entry = self.function_name(entry);
             diags.error(Message::MixedGroups { entry }, Vec::new());
         }
-        self.register_limits(diags);
+        if !registers_first {
+            self.register_limits(diags);
+        }
         debugger::report(&self.objects, self.options, diags);
         skew::report(&self.objects, &self.merged, self.options, diags);
         skew::report_barriers(&self.objects, &self.merged, self.options, diags);

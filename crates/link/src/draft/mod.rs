@@ -130,7 +130,8 @@ impl<'d> Draft<'d> {
         options: &'d LinkOptions,
         unified_functions: bool,
     ) -> (Self, FixedSections) {
-        let undefined_value = if options.allow_undefined_globals { 0 } else { u64::MAX };
+        let zeroed = options.allow_undefined_globals && !options.dialect.marks_undefined_variables;
+        let undefined_value = if zeroed { 0 } else { u64::MAX };
         let mut draft = Draft {
             relocatable: options.relocatable,
             flavour: options.target.flavour,

@@ -136,10 +136,12 @@ impl<'d> Merger<'_, 'd> {
                 SectionRole::FunctionIds | SectionRole::VariableIds => {
                     self.entries(id, object, index)
                 }
-                SectionRole::Constant(_) | SectionRole::GlobalInit | SectionRole::UnifiedData
-                    if self.place(id, object, index) == SectionPlacement::LosersLiterals =>
-                {
-                    self.lost_literals(id, object, index);
+                SectionRole::Constant(_) | SectionRole::GlobalInit | SectionRole::UnifiedData => {
+                    match self.place(id, object, index) {
+                        SectionPlacement::LosersLiterals => self.lost_literals(id, object, index),
+                        SectionPlacement::Dropped => self.name_dead_loser(id, object, index),
+                        _ => {}
+                    }
                 }
                 _ => {}
             }

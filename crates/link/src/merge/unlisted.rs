@@ -107,6 +107,38 @@ impl<'d> Merger<'_, 'd> {
         (dead && self.symbols.fate(id, index).accepted()).then_some(function)
     }
 
+    /// The dead function whose copy in this file, with the bank `bank`, lost to one that was met
+    /// before.
+    pub(super) fn dead_loser(
+        &self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        bank: SectionIndex,
+    ) -> Option<SymbolId> {
+        let index = object.code_function(object.section(bank).info_section()?)?;
+        let function = self.symbols.of(id, index)?;
+        let dead = self.graph.node(function).is_none();
+        (dead && !self.symbols.fate(id, index).accepted()).then_some(function)
+    }
+
+    /// Adds the name of the bank of such a copy. Releases with one list of names meet it with the
+    /// sections that no symbol names, as that of a live function (generated program 66 by 12.3).
+    pub(super) fn name_dead_loser(
+        &mut self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        bank: SectionIndex,
+    ) {
+        let SectionRole::Constant(number @ 1..) = object.role(bank) else { return };
+        if self.merged.draft.dialect.has_three_lists {
+            return;
+        }
+        let Some(function) = self.dead_loser(id, object, bank) else { return };
+        if self.counted.insert((function, UnlistedSection::Bank(number))) {
+            self.name_dead(function, UnlistedSection::Bank(number));
+        }
+    }
+
     fn count(&mut self, function: SymbolId, section: UnlistedSection) {
         if self.counted.insert((function, section)) {
             self.merged.draft.unlisted += 1;

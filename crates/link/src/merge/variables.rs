@@ -31,7 +31,9 @@ impl<'d> Merger<'_, 'd> {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
-                    if placed == SectionPlacement::LosersLiterals {
+                    let lost = placed == SectionPlacement::LosersLiterals
+                        || self.dead_loser(id, object, section).is_some();
+                    if lost {
                         continue;
                     }
                 }
@@ -44,7 +46,13 @@ impl<'d> Merger<'_, 'd> {
                 // The first definition in a section that counts brings the section.
                 SymbolSection::In(section) if fate.brings_section() => {
                     match self.place(id, object, section) {
-                        SectionPlacement::Dropped | SectionPlacement::LosersLiterals => continue,
+                        SectionPlacement::Dropped | SectionPlacement::LosersLiterals => {
+                            if symbol.is_shared() {
+                                let name = self.symbols.all[program].name;
+                                self.merged.draft.add_lost_name(name);
+                            }
+                            continue;
+                        }
                         placed => placed,
                     }
                 }
@@ -194,7 +202,11 @@ impl<'d> Merger<'_, 'd> {
         let undefined = symbol.section == SymbolSection::Undefined;
         let unified = undefined && is_unified_table(symbol.name);
         // Symbols of the system become global, with any binding.
-        let system = unified || is_reserved_shared(symbol.name) || is_descriptor_size(symbol.name);
+        let later = is_descriptor_size(symbol.name) || symbol.name == RESERVED_CAP;
+        let system = match later {
+            true => self.merged.draft.dialect.knows_later_variables,
+            false => unified || is_reserved_shared(symbol.name),
+        };
         let name = self.symbols.all[program].name;
         let relocatable = self.merged.draft.relocatable;
         // Slots of addresses in position-independent code are resolved by name, like variables, and

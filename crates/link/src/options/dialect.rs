@@ -233,6 +233,8 @@ dialects! {
     // Memory and attributes.
     /// The limit of the shared memory of an entry is that of the device.
     large_shared_limits: bool = of(&[124, 125, 126]);
+    /// Limits of registers are checked before those of memory.
+    checks_registers_first: bool = before(123);
     /// Where the size of the system's part of shared memory is written on sm_90.
     reserved_cap: ReservedCap =
         steps(ReservedCap::Zero, &[(125, ReservedCap::InNull), (129, ReservedCap::Own)]);
@@ -278,6 +280,14 @@ dialects! {
     own_shared_is_local: bool = since(134);
     /// A RELA section with a record without addend also leaves the name of a REL section.
     leaves_rel_names: bool = before(135);
+
+    /// A variable of the pool keeps its symbol where one entry alone uses it.
+    keeps_moved_shared: bool = since(120);
+    /// The sizes of descriptors of textures and `.nv.reservedSmem.cap` are symbols of the system. In
+    /// older releases they are variables like others.
+    knows_later_variables: bool = since(120);
+    /// Variables that may stay undefined have the value -1.
+    marks_undefined_variables: bool = before(120);
 
     // Objects (`-r`).
     /// An object keeps records against shared variables.

@@ -216,7 +216,7 @@ pub(crate) fn lay_out(
     let unnamed = UnnamedMemory { variables: &variables, users: &users, last_bare };
     merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
     if options.keeps_shared_symbols() {
-        symbols::place(merged, &own, &layout, &users, &named, options);
+        symbols::place(merged, &own, &layout, &variables.nodes, &users, &named, options);
     }
     merged.shared = variables;
     layout.users = users;

@@ -11,7 +11,7 @@ use super::{EntryNumber, NOWHERE, SharedLayout};
 use crate::base::id::{NameId, SectionId};
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::MergeResult;
+use crate::draft::merged::{MergeResult, SharedNode};
 use crate::options::LinkOptions;
 
 /// Gives the symbols of placed variables a section and a value, and drops the others. `own` has the
@@ -21,6 +21,7 @@ pub(super) fn place(
     merged: &mut MergeResult<'_>,
     own: &[Option<SectionId>],
     layout: &SharedLayout,
+    nodes: &[SharedNode],
     users: &[Vec<EntryNumber>],
     named: &[bool],
     options: &LinkOptions,
@@ -32,6 +33,11 @@ pub(super) fn place(
         Flavour::Mercury => 0,
     };
     let pool = merged.draft.first_of(SectionKind::PoolShared);
+    // 11.8 loses the symbols of variables that move from the pool into the section of an entry
+    // (cases debug/shared-with-g and placed-twice-g).
+    let moved = nodes.iter().filter(|node| node.own.is_none());
+    let moved = moved.filter(|_| options.for_debugger() && !options.dialect.keeps_moved_shared);
+    let lost: HashSet<usize> = moved.map(|node| node.group as usize).collect();
     for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
         let group = group as usize;
@@ -45,6 +51,7 @@ pub(super) fn place(
             (None, 0)
         } else {
             let section = match users[group][..] {
+                [_] if lost.contains(&group) => None,
                 [entry] => own[entry],
                 _ if users[group].len() > 1 || named[group] => pool,
                 _ => None,

@@ -163,13 +163,30 @@ impl Release {
     /// Sources are in that of 13.0 and for sm_75.
     pub fn ptx<'t>(&self, text: &'t str, arch: &str) -> Cow<'t, str> {
         let Some(version) = self.ptx else { return text.into() };
-        let text = text.replace(".version 9.0", &format!(".version {version}"));
+        let text = with_version(text, version);
         let digits = arch.trim_start_matches("sm_").trim_end_matches(char::is_alphabetic);
         match digits.parse::<u32>() {
             Ok(sm) if sm < 75 => text.replace(".target sm_75", &format!(".target sm_{sm}")).into(),
             _ => text.into(),
         }
     }
+}
+
+/// PTX `text` of at most `version`, such as 8.3.
+fn with_version(text: &str, version: &str) -> String {
+    const WORD: &str = ".version ";
+    let number = |text: &str| {
+        let (major, minor) = text.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    };
+    let lines = text.split_inclusive('\n').map(|line| {
+        let own = line.strip_prefix(WORD).map(str::trim_end);
+        match own.and_then(number) {
+            Some(own) if Some(own) > number(version) => format!("{WORD}{version}\n"),
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect()
 }
 
 impl FromStr for &'static Release {
