@@ -1,9 +1,9 @@
-//! Files for sm_100 and later by CUDA 12.8 and 12.9 (docs/DIALECTS.md), in the command and in the
-//! library.
+//! Files by CUDA 11.8, and for sm_100 and later by 12.8 and 12.9 (docs/DIALECTS.md), in the command
+//! and in the library.
 //!
-//! In: two programs (testdata/cuda12/a.ptx and b.ptx) as the release's ptxas compiled them. Out:
-//! for both orders, everything in the release's own output but `.note.nv.tkinfo`, whose first
-//! record names libnvJitLink. The library stood in for nvlink, of which no wheel exists
+//! In: two programs of testdata/cuda12 as the release's ptxas compiled them. Out: for both orders,
+//! everything in the release's own output but `.note.nv.tkinfo`, whose first record names
+//! libnvJitLink. The library stood in for nvlink 12.8 and 12.9, of which no wheel exists
 //! (`testdata/jitlink/nvlink.c`).
 
 use culd_driver::{Request, parse};
@@ -15,8 +15,9 @@ use culd_tests::{link, link_options, root};
 use std::fs;
 use std::path::PathBuf;
 
-/// Releases and targets with a folder in testdata/cuda12.
-const LINKS: [(&str, &str); 2] = [("12.8", "sm_100"), ("12.9", "sm_120a")];
+/// Releases and targets with a folder in testdata/cuda12, and the option of the links.
+const LINKS: [(&str, &str, Option<&str>); 3] =
+    [("11.8", "sm_80", Some("-g")), ("12.8", "sm_100", None), ("12.9", "sm_120a", None)];
 
 fn folder(release: &str, target: &str) -> PathBuf {
     root().join("testdata/cuda12").join(format!("{release}-{target}"))
@@ -43,9 +44,10 @@ fn without_tools(image: &[u8]) -> String {
 
 #[test]
 fn both_orders_have_everything_that_the_release_writes() {
-    for (release, target) in LINKS {
+    for (release, target, option) in LINKS {
         for order in [['a', 'b'], ['b', 'a']] {
             let words = [format!("-arch={target}"), format!("--dialect={release}")];
+            let words: Vec<String> = words.into_iter().chain(option.map(str::to_owned)).collect();
             let options = link_options(&words).expect("options");
             let inputs = order.map(|name| object(release, target, name));
             let image = link(&options, &inputs, 1).expect("threads").image.expect("a program");
@@ -59,7 +61,7 @@ fn both_orders_have_everything_that_the_release_writes() {
 
 #[test]
 fn the_release_follows_from_the_objects() {
-    for (release, target) in LINKS {
+    for (release, target, _) in LINKS {
         let (_, bytes) = object(release, target, 'a');
         let target = target.parse().expect("a target");
         assert_eq!(Dialect::for_cubins(target, [bytes.as_slice()]).to_string(), release);

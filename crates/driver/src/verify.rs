@@ -14,7 +14,7 @@
 
 use std::fmt::Display;
 
-use culd_cubin::text_of;
+use culd_cubin::{note, text_of};
 use object::LittleEndian as Le;
 use object::elf::{FileHeader64, SectionHeader64, Sym64};
 use object::read::StringTable;
@@ -275,7 +275,7 @@ impl<'d> ImageReader<'d> {
     }
 
     fn relocations(&self, section: &ElfSection, size: usize) -> Result<(), String> {
-        let table = self.sections.get(section.sh_link(Le) as usize);
+        let table = self.linked(section);
         let table = table.filter(|table| matches!(table.sh_type(Le).0, SYMTAB | MERCURY_SYMTAB));
         let table = table.ok_or("sh_link names no symbol table")?;
         let symbols = table.sh_size(Le) / 24;
@@ -323,8 +323,19 @@ impl<'d> ImageReader<'d> {
         Ok(())
     }
 
+    /// The section that `sh_link` names. CUDA 12.0 to 12.2 write 5 for the symbol table, which is
+    /// section 3.
+    fn linked(&self, section: &ElfSection) -> Option<&'d ElfSection> {
+        let stale = matches!(note::toolkit(self.image), Some(120..=122));
+        let index = match section.sh_link(Le) {
+            5 if stale => 3,
+            index => index,
+        };
+        self.sections.get(index as usize)
+    }
+
     fn call_graph(&self, section: &ElfSection) -> Result<(), String> {
-        let symbols = self.sections.get(section.sh_link(Le) as usize);
+        let symbols = self.linked(section);
         let symbols = symbols.filter(|table| table.sh_type(Le).0 == SYMTAB);
         let symbols = symbols.ok_or("sh_link names no symbol table")?.sh_size(Le) / 24;
         let words: &[[object::U32<Le>; 2]] = self.entries(section)?;
