@@ -60,13 +60,14 @@ impl LinkedProgram<'_, '_> {
         }
         let registers_first = self.options.dialect.checks_registers_first;
         if registers_first {
+            self.dump_callgraph(diags);
             self.register_limits(diags);
         }
         self.placed_already(diags);
         self.limits(diags);
         self.undefined(diags);
-        if let Some(names) = self.options.dump_callgraph {
-            dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
+        if !registers_first {
+            self.dump_callgraph(diags);
         }
         self.stack_limits(diags);
         for &entry in &self.attributes.mixed_groups {
@@ -345,6 +346,12 @@ impl LinkedProgram<'_, '_> {
                 let entry = self.function_name(entry);
                 diags.error(Message::StackTooLarge { entry, needed, limit }, Vec::new());
             }
+        }
+    }
+
+    fn dump_callgraph(&self, diags: &mut Diagnostics) {
+        if let Some(names) = self.options.dump_callgraph {
+            dump::lines(self, names).into_iter().for_each(|line| diags.dump(line));
         }
     }
 

@@ -236,8 +236,8 @@ pub(crate) fn lay_out<'d>(
     Ok(slots)
 }
 
-/// Adds the names of a bank and of a symbol for each reference, which stand for the slots and are in
-/// no program. Only releases with one list of names keep them (case textures/many by 12.3).
+/// Adds the names of a bank and of a symbol for each reference, which stand for the slots and are
+/// in no program. Only releases with one list of names keep them (case textures/many by 12.3).
 pub(super) fn name_offsets(merged: &mut MergeResult<'_>) {
     let references = references(merged);
     if merged.draft.dialect.has_three_lists || references.is_empty() {

@@ -26,10 +26,6 @@ const BUILDS: [&str; COUNT] = [
 /// The release that is followed if nothing says which.
 const USUAL: u16 = 130;
 
-/// The first release that can be asked for. The columns of older ones are not complete
-/// (docs/DIALECTS.md, CUDA 12 and 11.8).
-const FIRST_FOLLOWED: u16 = 118;
-
 /// The place of a release in the table.
 const fn place_of(release: u16) -> usize {
     let mut place = 0;
@@ -233,7 +229,7 @@ dialects! {
     // Memory and attributes.
     /// The limit of the shared memory of an entry is that of the device.
     large_shared_limits: bool = of(&[124, 125, 126]);
-    /// Limits of registers are checked before those of memory.
+    /// Limits of registers are checked before those of memory, behind the call graph's dump.
     checks_registers_first: bool = before(123);
     /// Where the size of the system's part of shared memory is written on sm_90.
     reserved_cap: ReservedCap =
@@ -283,8 +279,8 @@ dialects! {
 
     /// A variable of the pool keeps its symbol where one entry alone uses it.
     keeps_moved_shared: bool = since(120);
-    /// The sizes of descriptors of textures and `.nv.reservedSmem.cap` are symbols of the system. In
-    /// older releases they are variables like others.
+    /// The sizes of descriptors of textures and `.nv.reservedSmem.cap` are symbols of the system.
+    /// In older releases they are variables like others.
     knows_later_variables: bool = since(120);
     /// Variables that may stay undefined have the value -1.
     marks_undefined_variables: bool = before(120);
@@ -339,11 +335,6 @@ pub static DIALECTS: [Dialect; COUNT] = [
 ];
 
 impl Dialect {
-    /// The releases that can be asked for, oldest first.
-    pub fn followed() -> &'static [Dialect] {
-        &DIALECTS[place_of(FIRST_FOLLOWED)..]
-    }
-
     /// The rules that are followed if nothing says which: those of 13.0.
     pub fn usual() -> &'static Dialect {
         &DIALECTS[place_of(USUAL)]
@@ -357,10 +348,7 @@ impl Dialect {
     /// The rules for objects of release `toolkit`, numbered as in notes: those of that release,
     /// else of the oldest that takes such objects, else of the newest.
     pub fn for_toolkit(toolkit: u16) -> &'static Dialect {
-        Dialect::followed()
-            .iter()
-            .find(|dialect| dialect.toolkit >= toolkit)
-            .unwrap_or(Dialect::newest())
+        DIALECTS.iter().find(|dialect| dialect.toolkit >= toolkit).unwrap_or(Dialect::newest())
     }
 
     /// True when an object made for SM number `sm` may be linked for `target`.
@@ -399,8 +387,8 @@ impl Dialect {
         let newest = files.into_iter().filter_map(note::toolkit).max();
         let chosen = newest.map_or(Dialect::usual(), Dialect::for_toolkit);
         let knows = |dialect: &&Dialect| dialect.toolkit >= chosen.toolkit && dialect.knows(target);
-        let known = || Dialect::followed().iter().rev().find(|dialect| dialect.knows(target));
-        Dialect::followed().iter().find(knows).or_else(known).unwrap_or(Dialect::newest())
+        let known = || DIALECTS.iter().rev().find(|dialect| dialect.knows(target));
+        DIALECTS.iter().find(knows).or_else(known).unwrap_or(Dialect::newest())
     }
 
     /// True for the rules of the newest release.
@@ -424,7 +412,7 @@ impl FromStr for &'static Dialect {
     type Err = UnknownRelease;
 
     fn from_str(text: &str) -> Result<Self, UnknownRelease> {
-        let found = Dialect::followed().iter().find(|dialect| dialect.to_string() == text);
+        let found = DIALECTS.iter().find(|dialect| dialect.to_string() == text);
         found.ok_or_else(|| UnknownRelease(text.to_owned()))
     }
 }
@@ -436,16 +424,16 @@ mod tests {
     #[test]
     fn releases_ascend_and_have_names() {
         assert!(DIALECTS.windows(2).all(|pair| pair[0].toolkit < pair[1].toolkit));
-        for dialect in Dialect::followed() {
+        for dialect in &DIALECTS {
             assert_eq!(dialect.to_string().parse(), Ok(dialect));
             assert!(dialect.build.starts_with(&format!("{dialect}.")));
         }
-        assert!("12.3".parse::<&Dialect>().is_err());
+        assert!("12.7".parse::<&Dialect>().is_err());
     }
 
     #[test]
     fn objects_choose_the_oldest_release_that_takes_them() {
         let chosen = |toolkit| Dialect::for_toolkit(toolkit).toolkit;
-        assert_eq!([112, 127, 130, 132, 135, 140].map(chosen), [124, 128, 130, 132, 135, 135]);
+        assert_eq!([112, 121, 127, 130, 135, 140].map(chosen), [118, 121, 128, 130, 135, 135]);
     }
 }

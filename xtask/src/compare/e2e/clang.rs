@@ -28,7 +28,8 @@ const BUILDS: &[(&str, &[&str])] = &[
     ("new driver, LTO", &["--offload-new-driver", "-foffload-lto"]),
 ];
 
-/// The end of a command that links a host program. A build identifier would be a hash of the cubins.
+/// The end of a command that links a host program. A build identifier would be a hash of the
+/// cubins.
 const HOST: [&str; 7] =
     ["-lcudart_static", "-lrt", "-lpthread", "-ldl", "-Wl,--build-id=none", "-o", "program"];
 
