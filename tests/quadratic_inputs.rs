@@ -255,6 +255,12 @@ fn calls_that_are_listed_again_and_again() {
     world.links(&["-r", "a.cubin"]);
 }
 
+/// The header of a file for sm_80 by CUDA 12.0, which has no notes.
+const HEADER_OF_12_0: &str =
+    "file type=rel flags=0x500550 ident=7f454c46020101330700000000000000 version=120 phentsize=0";
+const CUINFO: &str =
+    "section .note.nv.cuinfo note align=4 flags=cuinfo\n  cuinfo version=2 sm=80 toolkit=130\n";
+
 /// 20,000 functions of one prototype whose address is taken, 20,000 that call through it.
 #[test]
 fn everybody_may_call_everybody() {
@@ -272,6 +278,11 @@ fn everybody_may_call_everybody() {
     world.add("a.cubin", &object.bytes());
     world.links(&["-v", "a.cubin"]);
     world.links(&["-r", "a.cubin"]);
+    // CUDA 12.0 lists all 400,000,000 pairs.
+    let old = object.text().replace("file type=rel sm=80", HEADER_OF_12_0).replace(CUINFO, "");
+    world.add("old.cubin", &assemble(&old));
+    let lines = world.fails(&["--dialect=12.0", "old.cubin"], 1);
+    assert_eq!(starting(&lines, "Output too large: ").len(), 1, "{lines:?}");
 }
 
 /// 20,000 kernels in front of one chain of 20,000 functions that ends in a cycle.

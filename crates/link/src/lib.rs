@@ -217,8 +217,11 @@ where
     // Order, then contents that name symbols by index, then offsets. Below this line no section
     // changes size.
     phases.begin("layout", diags)?;
-    let (contents, mut layout) = layout::assemble(session, &mut program, rebuilt, &relocated);
     let inputs_size = inputs.iter().map(|input| input.bytes.len() as u64).sum();
+    if let Some(what) = layout::large_call_graph(&program, inputs_size) {
+        return Err(diags.fatal(Message::TooLarge { what }));
+    }
+    let (contents, mut layout) = layout::assemble(session, &mut program, rebuilt, &relocated);
     if let Some(what) = layout.problem(inputs_size) {
         return Err(diags.fatal(Message::TooLarge { what }));
     }

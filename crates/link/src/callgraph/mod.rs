@@ -147,6 +147,25 @@ impl CallGraph {
         list.iter().rev().map(|&name| NameId::from_index(name as usize))
     }
 
+    /// What the indirect calls of `node` may reach: for each of their prototypes the functions
+    /// whose address is taken, the last one first.
+    pub(crate) fn indirect_targets(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
+        let targets = |hub| self.reach.of(hub).iter().rev();
+        self.hubs(node).flat_map(targets).map(|&node| NodeId::from_index(node as usize))
+    }
+
+    /// The number of [`CallGraph::indirect_targets`] of all functions.
+    pub(crate) fn count_indirect_targets(&self) -> u64 {
+        let hubs = self.nodes.ids().flat_map(|node| self.hubs(node));
+        hubs.map(|hub| self.reach.of(hub).len() as u64).sum()
+    }
+
+    /// The vertices of the prototypes through which `node` calls.
+    fn hubs(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
+        let callees = self.reach.of(node.index() as u32).iter().copied();
+        callees.filter(|&vertex| self.vertex_node(vertex).is_none())
+    }
+
     pub(crate) fn prototype(&self, node: NodeId) -> Option<NameId> {
         self.signatures[node].prototype
     }

@@ -169,8 +169,11 @@ impl ContentMaker<'_, '_> {
                 let function = self.function(node);
                 match list {
                     -1 => {
-                        let indirect = self.listed_targets(node);
-                        indirect.into_iter().for_each(|to| pair(function, self.function(to)));
+                        // Cases weak/address-of-loser and indirect/revived-address by 12.0.
+                        if self.merged.draft.dialect.lists_indirect_calls {
+                            let targets = self.graph.indirect_targets(node);
+                            targets.for_each(|to| pair(function, self.function(to)));
+                        }
                         let listed = self.graph.calls(node).filter(|&to| self.lists_call(to));
                         listed.for_each(|to| pair(function, self.function(to)));
                     }
@@ -187,23 +190,6 @@ impl ContentMaker<'_, '_> {
             }
         }
         out
-    }
-
-    /// What indirect calls of `caller` may reach, for releases that list it among the calls: the
-    /// functions of each prototype whose address is taken, the last one first (cases
-    /// weak/address-of-loser and indirect/revived-address by 12.0).
-    fn listed_targets(&self, caller: NodeId) -> Vec<NodeId> {
-        if !self.merged.draft.dialect.lists_indirect_calls {
-            return Vec::new();
-        }
-        let graph = self.graph;
-        let of_prototype = |name| {
-            let taken = graph.nodes.ids().filter(|&node| graph.is_address_taken(node));
-            taken.filter(move |&node| graph.prototype(node) == Some(name))
-        };
-        let mut targets: Vec<NodeId> = graph.indirect(caller).flat_map(of_prototype).collect();
-        targets.reverse();
-        targets
     }
 
     /// True if `.nv.callgraph` lists calls of `callee`.

@@ -33,6 +33,17 @@ use crate::program::LinkedProgram;
 use crate::relocs::debug::RebuiltDebug;
 use crate::relocs::relocated::ResolvedRelocs;
 
+/// The reason to refuse a call graph that lists what indirect calls may reach: its size can be the
+/// square of the number of functions.
+pub(crate) fn large_call_graph(
+    program: &LinkedProgram<'_, '_>,
+    inputs_size: u64,
+) -> Option<String> {
+    let listed = program.options.dialect.lists_indirect_calls;
+    let count = if listed { program.graph.count_indirect_targets() } else { 0 };
+    place::out_of_proportion(count.saturating_mul(8), inputs_size)
+}
+
 /// Lays out the file: everything but its bytes.
 pub(crate) fn assemble(
     session: &Session,

@@ -104,6 +104,13 @@ fn collected_names(draft: &Draft<'_>, numbers: &Numbers) -> StringTable {
 /// Size that an output may have with any input, bytes.
 const FREE_SIZE: u64 = 32 << 20;
 
+/// The reason to refuse an output of `size` bytes or more that is out of proportion to its inputs:
+/// damaged sizes and alignments must not use up all memory.
+pub(crate) fn out_of_proportion(size: u64, inputs_size: u64) -> Option<String> {
+    let most = FREE_SIZE.saturating_add(inputs_size.saturating_mul(16));
+    (size > most).then(|| format!("{size:#x} bytes from {inputs_size:#x} bytes of input"))
+}
+
 impl FileLayout {
     /// Places everything in the file.
     pub(crate) fn new(
@@ -168,11 +175,10 @@ impl FileLayout {
         layout
     }
 
-    /// A part that does not fit the file format, or is out of proportion to the inputs: damaged
-    /// sizes and alignments must not use up all memory.
+    /// A part that does not fit the file format, or is out of proportion to the inputs.
     pub(crate) fn problem(&self, inputs_size: u64) -> Option<String> {
-        if self.size > FREE_SIZE.saturating_add(inputs_size.saturating_mul(16)) {
-            return Some(format!("{:#x} bytes from {inputs_size:#x} bytes of input", self.size));
+        if let Some(what) = out_of_proportion(self.size, inputs_size) {
+            return Some(what);
         }
         let strings = self.numbers.strings.len().max(self.section_strings.len());
         if u32::try_from(strings).is_err() {
