@@ -326,9 +326,8 @@ impl<'d> ImageReader<'d> {
     /// The section that `sh_link` names. CUDA 12.0 to 12.2 write 5 for the symbol table, which is
     /// section 3.
     fn linked(&self, section: &ElfSection) -> Option<&'d ElfSection> {
-        let stale = matches!(note::toolkit(self.image), Some(120..=122));
         let index = match section.sh_link(Le) {
-            5 if stale => 3,
+            5 if matches!(note::toolkit(self.image), Some(120..=122)) => 3,
             index => index,
         };
         self.sections.get(index as usize)

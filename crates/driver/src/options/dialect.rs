@@ -6,6 +6,7 @@
 use culd_link::Dialect;
 
 use super::{CommandOptions, OptionId};
+
 /// The release that the options name.
 pub fn named(options: &CommandOptions) -> Option<&'static Dialect> {
     let release = options.text(OptionId::Dialect).filter(|&release| release != "auto")?;

@@ -33,7 +33,7 @@ const HELP: &str = "\
 usage: culd install-shadow DIR [--cuda TOOLKIT]
        culd install-shadow --remove DIR
 
-Makes DIR a CUDA toolkit of symbolic links to TOOLKIT in which culd stands in for bin/nvlink, bin/nvcc and bin/fatbinary.
+Makes DIR a CUDA toolkit of symbolic links to TOOLKIT in which culd stands in for nvlink, nvcc and fatbinary.
 TOOLKIT is not changed. Run again with the same DIR after an update of the toolkit or of culd; a link says when it is
 time. 'culd check-shadow DIR' says whether all is in place.
 

@@ -38,11 +38,8 @@ pub(crate) fn define_size_symbol(draft: &mut Draft<'_>) {
 pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
     if draft.constant_variables().is_some() {
         draft.unlisted += 1;
-        if !draft.dialect.has_three_lists {
-            // The name that it has until it becomes the bank (case selection/constants by 12.3).
-            let name = draft.names.intern(b"TEMP_MERGED_CONSTANTS");
-            draft.intern_section_name(name);
-        }
+        // The name that it has until it becomes the bank (case selection/constants by 12.3).
+        draft.add_lost_section_name(b"TEMP_MERGED_CONSTANTS");
     }
 }
 

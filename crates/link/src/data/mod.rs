@@ -62,9 +62,6 @@ impl Data {
             let first = mercury.then(|| slots(merged)).transpose()?;
             textures::name_offsets(merged);
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
-            if shared.is_any_dynamic() {
-                shared::arrays::name_instance(merged, options);
-            }
             let sections = synthetic::add_last_sections(merged, graph, calls, options);
             Data { shared, slots: first.map_or_else(|| slots(merged), Ok)?, synthetic: sections }
         };

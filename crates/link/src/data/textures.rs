@@ -239,13 +239,15 @@ pub(crate) fn lay_out<'d>(
 /// Adds the names of a bank and of a symbol for each reference, which stand for the slots and are
 /// in no program. Only releases with one list of names keep them (case textures/many by 12.3).
 pub(super) fn name_offsets(merged: &mut MergeResult<'_>) {
+    if merged.draft.dialect.has_three_lists {
+        return;
+    }
     let references = references(merged);
-    if merged.draft.dialect.has_three_lists || references.is_empty() {
+    if references.is_empty() {
         return;
     }
     let draft = &mut merged.draft;
-    let name = draft.names.intern(b".nv.constant0");
-    draft.intern_section_name(name);
+    draft.add_lost_section_name(b".nv.constant0");
     for (symbol, _) in references {
         let name = draft.names.prefixed(b"$NVLINKBINDLESSOFF_", draft.symbols[symbol].name);
         draft.add_lost_name(name);

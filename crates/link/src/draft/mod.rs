@@ -298,6 +298,14 @@ impl<'d> Draft<'d> {
         }
     }
 
+    /// The same for a section.
+    pub(crate) fn add_lost_section_name(&mut self, name: &'d [u8]) {
+        if !self.dialect.has_three_lists {
+            let name = self.names.intern(name);
+            self.intern_section_name(name);
+        }
+    }
+
     /// Takes the name of a symbol or section out of the table of symbol names.
     pub(crate) fn remove_name(&mut self, name: NameId) {
         if self.dialect.has_three_lists {

@@ -89,8 +89,7 @@ impl<'d> Merger<'_, 'd> {
                 } else if unnamed {
                     SectionPlacement::LosersLiterals
                 } else {
-                    self.name_function_bank(node, number, input.name);
-                    let bank = self.function_bank(key, node, &content);
+                    let bank = self.function_bank(key, node, input.name, &content);
                     self.banks.offsets.insert((id, index), (bank, 0));
                     SectionPlacement::Bank(bank)
                 }
@@ -119,24 +118,21 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// Adds the name of a function's bank before its first copy is met. Releases with one list of
-    /// names keep it when the bank becomes part of the entries' (case debug/dead-with-g by 12.3).
-    fn name_function_bank(&mut self, node: NodeId, number: u8, name: &'d [u8]) {
-        let draft = &mut self.merged.draft;
-        if !draft.dialect.has_three_lists && !self.banks.of_functions.contains_key(&(node, number))
-        {
-            let name = draft.names.intern(name);
-            draft.intern_section_name(name);
-        }
-    }
-
     /// Fills the bank of a function that is no entry. A replacing copy uses the slot of the first
     /// copy, and its bytes are put over what is left of that copy (case literals/left-behind).
-    fn function_bank(&mut self, key: BankKey, node: NodeId, content: &InputContent<'d>) -> BankId {
+    fn function_bank(
+        &mut self,
+        key: BankKey,
+        node: NodeId,
+        name: &'d [u8],
+        content: &InputContent<'d>,
+    ) -> BankId {
         let left = self.left_parts(key);
         let MergeResult { banks, draft, .. } = &mut self.merged;
         let id = *self.banks.of_functions.entry((node, key.number)).or_insert_with(|| {
             draft.unlisted += 1;
+            // The bank becomes part of the entries' (case debug/dead-with-g by 12.3).
+            draft.add_lost_section_name(name);
             banks.push(FunctionBank::new(node, key.number))
         });
         let bank = &mut banks[id];

@@ -9,6 +9,7 @@ use culd_cubin::{Section, SectionIndex};
 
 use super::Merger;
 use crate::base::id::{ObjectId, SymbolId};
+use crate::draft::merged::SectionPlacement;
 use crate::objects::object::InputObject;
 use crate::objects::roles::SectionRole;
 
@@ -24,6 +25,14 @@ pub(super) enum UnlistedSection {
         bank: Option<u8>,
         rela: bool,
     },
+}
+
+/// A copy of a dead function.
+#[derive(Debug, Clone, Copy)]
+struct DeadCopy {
+    function: SymbolId,
+    /// The first one, or one that replaced the copy before.
+    accepted: bool,
 }
 
 impl<'d> Merger<'_, 'd> {
@@ -101,28 +110,48 @@ impl<'d> Merger<'_, 'd> {
         object: &InputObject<'d>,
         text: SectionIndex,
     ) -> Option<SymbolId> {
-        let index = object.code_function(text)?;
-        let function = self.symbols.of(id, index)?;
-        let dead = self.graph.node(function).is_none();
-        (dead && self.symbols.fate(id, index).accepted()).then_some(function)
+        self.dead_copy(id, object, text).filter(|copy| copy.accepted).map(|copy| copy.function)
     }
 
     /// The dead function whose copy in this file, with the bank `bank`, lost to one that was met
     /// before.
-    pub(super) fn dead_loser(
+    fn dead_loser(
         &self,
         id: ObjectId,
         object: &InputObject<'d>,
         bank: SectionIndex,
     ) -> Option<SymbolId> {
-        let index = object.code_function(object.section(bank).info_section()?)?;
-        let function = self.symbols.of(id, index)?;
-        let dead = self.graph.node(function).is_none();
-        (dead && !self.symbols.fate(id, index).accepted()).then_some(function)
+        let copy = self.dead_copy(id, object, object.section(bank).info_section()?)?;
+        (!copy.accepted).then_some(copy.function)
     }
 
-    /// Adds the name of the bank of such a copy. Releases with one list of names meet it with the
-    /// sections that no symbol names, as that of a live function (generated program 66 by 12.3).
+    fn dead_copy(
+        &self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        text: SectionIndex,
+    ) -> Option<DeadCopy> {
+        let index = object.code_function(text)?;
+        let function = self.symbols.of(id, index)?;
+        let accepted = self.symbols.fate(id, index).accepted();
+        self.graph.node(function).is_none().then_some(DeadCopy { function, accepted })
+    }
+
+    /// True for literals in `bank` of which releases with one list of names keep no name: those of
+    /// copies that lost.
+    pub(super) fn are_nameless(
+        &self,
+        id: ObjectId,
+        object: &InputObject<'d>,
+        bank: SectionIndex,
+        placed: SectionPlacement,
+    ) -> bool {
+        placed == SectionPlacement::LosersLiterals || self.dead_loser(id, object, bank).is_some()
+    }
+
+    /// Adds the name of the bank of a dead function's copy that lost. Releases with one list of
+    /// names meet it with the sections that no symbol names, as that of a live function (generated
+    /// program 66 by 12.3).
     pub(super) fn name_dead_loser(
         &mut self,
         id: ObjectId,

@@ -23,6 +23,7 @@ use crate::symbols::{Fate, defined_role};
 
 impl<'d> Merger<'_, 'd> {
     pub(super) fn variables(&mut self, id: ObjectId, object: &InputObject<'d>) {
+        let names_lost = !self.merged.draft.dialect.has_three_lists;
         for &index in &object.outline.variables {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
@@ -31,9 +32,7 @@ impl<'d> Merger<'_, 'd> {
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
-                    let lost = placed == SectionPlacement::LosersLiterals
-                        || self.dead_loser(id, object, section).is_some();
-                    if lost {
+                    if names_lost && self.are_nameless(id, object, section, placed) {
                         continue;
                     }
                 }

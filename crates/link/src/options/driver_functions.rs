@@ -9,8 +9,8 @@ const SYSTEM_CALL: &[u8] = b"__cuda_syscall";
 
 /// True for the name of a function of the driver that every release knows: printing, memory,
 /// assertions and profiling, and the old runtime for kernel launches from kernels. `cargo xtask
-/// compare names` looks for more (corpus errors-undefined/allowed-names). As a list of names: +1.8
-/// % instructions on many100.
+/// compare names` looks for more (corpus errors-undefined/allowed-names). As a list of names:
+/// +1.8 % instructions on many100.
 fn every_release_has(name: &[u8]) -> bool {
     matches!(
         name,

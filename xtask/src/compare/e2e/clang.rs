@@ -81,12 +81,12 @@ impl ClangBuild<'_> {
         for archs in ARCHS {
             for (name, options) in BUILDS {
                 let name = format!("{NAME} {name} {}", archs.join(" "));
-                let both =
-                    self.both(&name, |toolkit, dir| self.whole(toolkit, dir, options, archs));
+                let both = self
+                    .both(&name, archs, |toolkit, dir| self.whole(toolkit, dir, options, archs));
                 self.bench.check(&name, both);
             }
             let name = format!("{NAME} old driver {}", archs.join(" "));
-            let both = self.both(&name, |toolkit, dir| self.by_hand(toolkit, dir, archs));
+            let both = self.both(&name, archs, |toolkit, dir| self.by_hand(toolkit, dir, archs));
             self.bench.check(&name, both);
         }
     }
@@ -95,22 +95,18 @@ impl ClangBuild<'_> {
     fn both(
         &self,
         name: &str,
-        build: impl Fn(&BuildToolkit, &Path) -> Result<usize>,
+        archs: &[&str],
+        build: impl Fn(&BuildToolkit, &Path) -> Result<()>,
     ) -> Result<()> {
         let folder = self.bench.work.join(name.replace([' ', ','], "-"));
-        let mut cubins = 0;
-        let mut programs = Vec::new();
-        for (side, toolkit) in
-            [("nvlink", &self.bench.reference), ("culd--", &self.bench.candidate)]
-        {
-            let dir = folder.join(side);
-            fs::create_dir_all(&dir)?;
-            cubins = build(toolkit, &dir)?;
-            programs.push(dir.join("program"));
+        let [theirs, ours] = ["nvlink", "culd--"].map(|side| folder.join(side));
+        for (toolkit, dir) in [(&self.bench.reference, &theirs), (&self.bench.candidate, &ours)] {
+            fs::create_dir_all(dir)?;
+            build(toolkit, dir)?;
         }
-        let [theirs, ours] = programs.as_slice() else { return Ok(()) };
-        self.bench.same_files(theirs, ours, cubins)?;
-        same_programs(theirs, ours)
+        let [theirs, ours] = [theirs, ours].map(|dir| dir.join("program"));
+        self.bench.same_files(&theirs, &ours, archs.len())?;
+        same_programs(&theirs, &ours)
     }
 
     /// A command of Clang for device code of `archs`.
@@ -123,23 +119,23 @@ impl ClangBuild<'_> {
         clang
     }
 
-    /// The program by one command. Returns the number of its cubins.
+    /// The program by one command.
     fn whole(
         &self,
         toolkit: &BuildToolkit,
         dir: &Path,
         options: &[&str],
         archs: &[&str],
-    ) -> Result<usize> {
+    ) -> Result<()> {
         let mut clang = self.command(toolkit, dir, archs);
         clang.args(options).args(["-x", "cuda"]).args(FILES.map(source));
         clang.arg(format!("-L{}", toolkit.dir.join("lib").display()));
         succeed(clang.args(HOST))?;
-        Ok(archs.len())
+        Ok(())
     }
 
     /// The program by the old driver, which leaves the device link to its user.
-    fn by_hand(&self, toolkit: &BuildToolkit, dir: &Path, archs: &[&str]) -> Result<usize> {
+    fn by_hand(&self, toolkit: &BuildToolkit, dir: &Path, archs: &[&str]) -> Result<()> {
         let objects = FILES.map(|file| format!("{file}.o"));
         for (file, object) in FILES.iter().zip(&objects) {
             let mut clang = self.command(toolkit, dir, archs);
@@ -156,7 +152,7 @@ impl ClangBuild<'_> {
         gcc.current_dir(dir).args(&objects).arg("device.o");
         gcc.arg(format!("-L{}", toolkit.dir.join("lib").display()));
         succeed(gcc.args(HOST))?;
-        Ok(archs.len())
+        Ok(())
     }
 }
 

@@ -35,7 +35,8 @@ pub(super) const SUITE: Suite = Suite {
     about: "programs built by nvcc, CMake and Clang with both linkers",
     takes: &[],
     help: "\
-Operands: 'cmake', 'callers', 'clang', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are built.
+Operands: 'cmake', 'callers', 'clang', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are
+built.
 ",
     run,
 };

@@ -20,7 +20,7 @@ const USUAL_ALIGN: u64 = 16;
 
 /// Adds the name of a symbol that stands for arrays without size, and is in no program. Only
 /// releases with one list of names keep it.
-pub(in crate::data) fn name_instance(merged: &mut MergeResult<'_>, options: &LinkOptions) {
+pub(super) fn name_instance(merged: &mut MergeResult<'_>, options: &LinkOptions) {
     if !options.for_debugger() {
         let name = merged.draft.names.intern(b"externsharedinstance");
         merged.draft.add_lost_name(name);

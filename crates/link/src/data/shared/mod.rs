@@ -9,7 +9,7 @@
 //!
 //! Rules: docs/LINKING.md, shared memory; cases shared/*, shared-sort/*.
 
-pub(super) mod arrays;
+mod arrays;
 mod object;
 mod reserved;
 mod sections;
@@ -73,11 +73,6 @@ impl SharedLayout {
         if node.laid_out {
             self.last_unnamed = offset;
         }
-    }
-
-    /// True if some entry reaches an array without size.
-    pub(crate) fn is_any_dynamic(&self) -> bool {
-        self.is_dynamic.contains(&true)
     }
 
     /// True if `index` is an array without size that `function` refers to, so that its start is
@@ -217,6 +212,9 @@ pub(crate) fn lay_out(
     merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
     if options.keeps_shared_symbols() {
         symbols::place(merged, &own, &layout, &variables.nodes, &users, &named, options);
+    }
+    if layout.is_dynamic.contains(&true) {
+        arrays::name_instance(merged, options);
     }
     merged.shared = variables;
     layout.users = users;

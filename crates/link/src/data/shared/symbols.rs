@@ -35,9 +35,10 @@ pub(super) fn place(
     let pool = merged.draft.first_of(SectionKind::PoolShared);
     // 11.8 loses the symbols of variables that move from the pool into the section of an entry
     // (cases debug/shared-with-g and placed-twice-g).
-    let moved = nodes.iter().filter(|node| node.own.is_none());
-    let moved = moved.filter(|_| options.for_debugger() && !options.dialect.keeps_moved_shared);
-    let lost: HashSet<usize> = moved.map(|node| node.group as usize).collect();
+    let loses_moved = options.for_debugger() && !options.dialect.keeps_moved_shared;
+    let nodes = if loses_moved { nodes } else { &[] };
+    let of_pool = nodes.iter().filter(|node| node.own.is_none());
+    let moved: HashSet<usize> = of_pool.map(|node| node.group as usize).collect();
     for id in merged.draft.symbols.ids() {
         let Some(group) = merged.draft.symbols[id].shared else { continue };
         let group = group as usize;
@@ -51,7 +52,7 @@ pub(super) fn place(
             (None, 0)
         } else {
             let section = match users[group][..] {
-                [_] if lost.contains(&group) => None,
+                [_] if moved.contains(&group) => None,
                 [entry] => own[entry],
                 _ if users[group].len() > 1 || named[group] => pool,
                 _ => None,
