@@ -6,11 +6,20 @@
 //! nothing is a failure.
 
 use crate::driver::{Gpu, GpuMemory, LaunchParameter, LaunchShape, NoGpu};
-use crate::plan::{GpuPlan, GpuProgram, Launch, PlannedArgument, PlannedImage};
+use crate::plan::{GpuPlan, GpuProgram, HostProgram, Launch, PlannedArgument, PlannedImage};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a program may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The most programs at a time: each has the GPU's driver to itself for some 300 ms.
+const MOST: usize = 8;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,32 +55,122 @@ pub fn run(place: &CheckFolders, program: &Path) -> Result<GpuRunEnd> {
         }
     };
     println!("{name}, sm_{}{}, driver {version}", capability.0, capability.1);
-    let (mut good, mut bad, mut left_out) = (0, 0, 0);
+    let mut jobs = Vec::new();
+    let mut left_out = 0;
     for (number, of) in plan.program.iter().enumerate() {
         if !suits(&of.arch, capability) {
             left_out += 1;
             continue;
         }
-        for image in &of.image {
-            let mut command = Command::new(program);
-            command.arg(&place.folder).arg("--libcuda").arg(&place.libcuda);
-            command.arg("--only").arg(number.to_string()).arg(&image.by);
-            let output = command.output().context("this program cannot be started again")?;
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim().lines().next_back().unwrap_or_default();
-            match output.status.code() {
-                Some(0) => good += 1,
-                status => {
-                    bad += 1;
-                    let end =
-                        status.map_or("killed".to_owned(), |status| format!("status {status}"));
-                    println!("failed: {} {} by {} ({end}): {said}", of.name, of.arch, image.by);
-                }
-            }
-        }
+        jobs.extend(of.image.iter().map(|image| Job::image(place, program, of, number, image)));
     }
-    println!("{good} images right, {bad} wrong; {left_out} programs are for other GPUs");
+    for of in &plan.host {
+        if !suits(&of.arch, capability) {
+            left_out += 1;
+            continue;
+        }
+        jobs.extend(of.build.iter().map(|build| Job::host(place, of, build)));
+    }
+    let ends = finish(jobs);
+    let bad = ends.iter().filter(|end| end.is_some()).count();
+    ends.iter().flatten().for_each(|problem| println!("failed: {problem}"));
+    let good = ends.len() - bad;
+    println!("{good} programs right, {bad} wrong; {left_out} are for other GPUs");
     Ok(if bad == 0 && good > 0 { GpuRunEnd::Passed } else { GpuRunEnd::Failed })
+}
+
+/// A process that ends with status 0 if a program computes what it should.
+struct Job {
+    /// The program, its architecture, and the linker or way of building.
+    name: String,
+    command: Command,
+}
+
+impl Job {
+    fn image(
+        place: &CheckFolders,
+        program: &Path,
+        of: &GpuProgram,
+        number: usize,
+        image: &PlannedImage,
+    ) -> Self {
+        let mut command = Command::new(program);
+        command.arg(&place.folder).arg("--libcuda").arg(&place.libcuda);
+        command.arg("--only").arg(number.to_string()).arg(&image.by);
+        Job { name: format!("{} {} by {}", of.name, of.arch, image.by), command }
+    }
+
+    fn host(place: &CheckFolders, of: &HostProgram, build: &PlannedImage) -> Self {
+        // A name without a folder is looked for in PATH.
+        let folder = fs::canonicalize(&place.folder).unwrap_or_else(|_| place.folder.clone());
+        let command = Command::new(folder.join(&build.file));
+        Job { name: format!("{} {} by {}", of.name, of.arch, build.by), command }
+    }
+
+    /// What is wrong, or nothing.
+    fn finish(mut self) -> Option<String> {
+        let name = self.name;
+        let output = match limited(&mut self.command) {
+            Ok(output) => output,
+            Err(error) => return Some(format!("{name}: {error:#}")),
+        };
+        let status = match output.status.code() {
+            Some(0) => return None,
+            Some(status) => format!("status {status}"),
+            None => "killed".to_owned(),
+        };
+        // A host program says what is wrong on its standard output, an image on the other.
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut lines = text.trim().lines();
+        let wrong = lines.clone().find(|line| !line.ends_with(": right"));
+        let said = wrong.or_else(|| lines.next_back()).unwrap_or_default();
+        Some(format!("{name} ({status}): {said}"))
+    }
+}
+
+/// The output of a command that is ended after [`LIMIT`]: a kernel that does not end would hold it.
+fn limited(command: &mut Command) -> Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("it cannot be started")?;
+    let start = Instant::now();
+    // What these programs print fits into a pipe.
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            bail!("it does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(child.wait_with_output()?)
+}
+
+/// Runs the jobs, several at a time; their problems in order of the jobs.
+fn finish(jobs: Vec<Job>) -> Vec<Option<String>> {
+    let threads = thread::available_parallelism().map_or(1, |count| count.get().min(MOST));
+    let waiting = Mutex::new(jobs.into_iter().enumerate());
+    let ends = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = lock(&waiting).next();
+                    let Some((number, job)) = next else { break };
+                    let end = job.finish();
+                    lock(&ends).push((number, end));
+                }
+            });
+        }
+    });
+    let mut ends = ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ends.sort();
+    ends.into_iter().map(|(_, end)| end).collect()
+}
+
+/// A poisoned lock means that another thread panicked; the panic ends the scope anyway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs one image of the plan.

@@ -21,6 +21,21 @@ pub struct GpuPlan {
     /// The programs.
     #[serde(default)]
     pub program: Vec<GpuProgram>,
+    /// Programs with a host part.
+    #[serde(default)]
+    pub host: Vec<HostProgram>,
+}
+
+/// A program for the host and the GPU that checks its own results, built in one or more ways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostProgram {
+    /// Its folder of `testdata/gpu`.
+    pub name: String,
+    /// `sm_90a`.
+    pub arch: String,
+    /// The executables: how each was built, and the name of the file.
+    pub build: Vec<PlannedImage>,
 }
 
 /// A program that was linked for one architecture by one or more linkers.
@@ -147,14 +162,13 @@ impl GpuPlan {
     }
 
     fn check(&self) -> Result<()> {
+        for HostProgram { name, build, .. } in &self.host {
+            check_files(name, build)?;
+        }
         for program in &self.program {
             let name = &program.name;
             ensure!(!program.launch.is_empty(), "{name}: nothing is launched");
-            ensure!(!program.image.is_empty(), "{name}: no image");
-            for image in &program.image {
-                let bare = Path::new(&image.file).file_name() == Some(image.file.as_ref());
-                ensure!(bare, "{name}: '{}' is no name of a file", image.file);
-            }
+            check_files(name, &program.image)?;
             for launch in &program.launch {
                 let kernel = &launch.kernel;
                 let sound = |argument: &PlannedArgument| {
@@ -177,6 +191,15 @@ impl GpuPlan {
     }
 }
 
+fn check_files(name: &str, files: &[PlannedImage]) -> Result<()> {
+    ensure!(!files.is_empty(), "{name}: no image");
+    for PlannedImage { file, .. } in files {
+        let bare = Path::new(file).file_name() == Some(file.as_ref());
+        ensure!(bare, "{name}: '{file}' is no name of a file");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +220,9 @@ mod tests {
             image,
             launch: vec![launch],
         };
-        GpuPlan { program: vec![program] }
+        let build = vec![PlannedImage { by: "nvcc".to_owned(), file: "nested.nvcc".to_owned() }];
+        let host = HostProgram { name: "nested".to_owned(), arch: "sm_90".to_owned(), build };
+        GpuPlan { program: vec![program], host: vec![host] }
     }
 
     #[test]

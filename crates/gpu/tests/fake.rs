@@ -5,8 +5,11 @@
 //! Guaranteed: the functions have the types of the public header on both sides, so a wrong order of
 //! arguments shows.
 
-use culd_gpu::plan::{GpuPlan, GpuProgram, GpuVariable, Launch, PlannedArgument, PlannedImage};
-use std::fs;
+use culd_gpu::plan::{
+    GpuPlan, GpuProgram, GpuVariable, HostProgram, Launch, PlannedArgument, PlannedImage,
+};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -70,12 +73,40 @@ fn what_is_right_passes() {
             program("a/two", "sm_90a", &both, folder.path()),
             program("a/three", "sm_80", &both, folder.path()),
         ],
+        host: Vec::new(),
     };
     plan.write(folder.path()).expect("written");
     let (status, said) = run(folder.path(), &library, &[]);
     let expected =
-        "Fake GPU, sm_90, driver 13000\n4 images right, 0 wrong; 1 programs are for other GPUs\n";
+        "Fake GPU, sm_90, driver 13000\n4 programs right, 0 wrong; 1 are for other GPUs\n";
     assert_eq!((status, said.as_str()), (Some(0), expected));
+}
+
+#[test]
+fn host_programs_say_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = driver(folder.path());
+    let build = |by: &str, script: &str| {
+        let file = format!("statics.{by}");
+        let path = folder.path().join(&file);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("made executable");
+        PlannedImage { by: by.to_owned(), file }
+    };
+    let build = vec![
+        build("nvlink", "echo one: right"),
+        build("culd", "echo one: right; echo two: 3 instead of 4; echo three: right; exit 1"),
+    ];
+    let host = HostProgram { name: "statics".to_owned(), arch: "sm_90".to_owned(), build };
+    let other = HostProgram { arch: "sm_100".to_owned(), ..host.clone() };
+    let plan = GpuPlan { program: Vec::new(), host: vec![host, other] };
+    plan.write(folder.path()).expect("written");
+    let (status, said) = run(folder.path(), &library, &[]);
+    let expected = "Fake GPU, sm_90, driver 13000
+failed: statics sm_90 by culd (status 1): two: 3 instead of 4
+1 programs right, 1 wrong; 1 are for other GPUs
+";
+    assert_eq!((status, said.as_str()), (Some(1), expected));
 }
 
 #[test]
@@ -97,7 +128,7 @@ fn errors_are_reported_and_the_rest_runs() {
         plan.write(folder.path()).expect("written");
         let (status, said) = run(folder.path(), &library, &[]);
         let expected = format!(
-            "Fake GPU, sm_90, driver 13000\nfailed: a/wrong sm_90 by culd {what}\n1 images right, 1 wrong; 0 programs are for other GPUs\n"
+            "Fake GPU, sm_90, driver 13000\nfailed: a/wrong sm_90 by culd {what}\n1 programs right, 1 wrong; 0 are for other GPUs\n"
         );
         assert_eq!((status, said), (Some(1), expected), "{letter}");
     }
@@ -119,8 +150,10 @@ fn errors_are_reported_and_the_rest_runs() {
 fn without_a_gpu_that_is_said_and_nothing_passes() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = driver(folder.path());
-    let plan =
-        GpuPlan { program: vec![program("a/one", "sm_90", &[("culd", '-')], folder.path())] };
+    let plan = GpuPlan {
+        program: vec![program("a/one", "sm_90", &[("culd", '-')], folder.path())],
+        ..GpuPlan::default()
+    };
     plan.write(folder.path()).expect("written");
     let (status, said) = run(folder.path(), Path::new("libcuda-that-is-not-there.so"), &[]);
     assert_eq!(status, Some(77));
@@ -129,8 +162,10 @@ fn without_a_gpu_that_is_said_and_nothing_passes() {
     assert_eq!(status, Some(77));
     assert_eq!(said, "skipped: the CUDA driver has no GPU: cuInit: CUDA_ERROR_NO_DEVICE\n");
     // Programs for other GPUs only: nothing ran, so nothing is right.
-    let plan =
-        GpuPlan { program: vec![program("a/one", "sm_75", &[("culd", '-')], folder.path())] };
+    let plan = GpuPlan {
+        program: vec![program("a/one", "sm_75", &[("culd", '-')], folder.path())],
+        ..GpuPlan::default()
+    };
     plan.write(folder.path()).expect("written");
     let (status, said) = run(folder.path(), &library, &[]);
     assert_eq!(status, Some(1), "{said}");

@@ -1,0 +1,1 @@
+__device__ int shared_name(int x) { return 100 * x; }
