@@ -18,6 +18,11 @@ const MAX_SIZE: usize = 1 << 20;
 /// The most bytes of a variable: each line can double one.
 const MAX_VALUE: usize = 1 << 16;
 
+/// The folder of this host's files in `targets`. That of x86-64 was seen; that of AArch64 is the
+/// one of NVIDIA's packages for servers.
+const TARGET: &[u8] =
+    if cfg!(target_arch = "aarch64") { b"targets/sbsa-linux" } else { b"targets/x86_64-linux" };
+
 /// The part of a profile that concerns a device link.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
@@ -38,23 +43,28 @@ impl Profile {
     /// own. `None`: the file is missing, or has a line that this reader does not understand.
     pub(crate) fn of(bin: &Path) -> Option<Self> {
         let text = fs::read(bin.join("nvcc.profile")).ok()?;
-        Profile::read(&text, bin, &|name| env::var_os(name))
+        // Where the toolkit has a folder `targets`, nvcc takes headers and libraries from there: a
+        // file of that name or a link to nowhere is not enough, an empty folder is.
+        let has_targets = bin.join("../targets").is_dir();
+        Profile::read(&text, bin, has_targets, &|name| env::var_os(name))
     }
 
     fn read(
         text: &[u8],
         bin: &Path,
+        has_targets: bool,
         environment: &dyn Fn(&OsStr) -> Option<OsString>,
     ) -> Option<Self> {
         if text.len() > MAX_SIZE {
             return None;
         }
+        let (target, size): (&[u8], &[u8]) = if has_targets { (TARGET, b"") } else { (b"", b"64") };
         let own = [
             (&b"_HERE_"[..], bin.as_os_str().as_bytes()),
             (b"_THERE_", bin.as_os_str().as_bytes()),
             (b"_SPACE_", b" "),
-            (b"_TARGET_SIZE_", b"64"),
-            (b"_TARGET_DIR_", b""),
+            (b"_TARGET_SIZE_", size),
+            (b"_TARGET_DIR_", target),
             (b"_NVVM_BRANCH_", b"nvvm"),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
@@ -132,7 +142,28 @@ mod tests {
     fn read(text: &str, libraries: &str) -> Option<Profile> {
         let environment =
             |name: &OsStr| (name == "LIBRARIES" && !libraries.is_empty()).then(|| libraries.into());
-        Profile::read(text.as_bytes(), Path::new("tk/bin"), &environment)
+        Profile::read(text.as_bytes(), Path::new("tk/bin"), false, &environment)
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn libraries_lie_in_the_folder_of_targets() {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        fs::write(bin.join("nvcc.profile"), USUAL).unwrap();
+        let libraries = |folder: &str| {
+            let own = format!("-L{}/../{folder}", bin.display());
+            let libraries = Profile::of(&bin).unwrap().libraries;
+            libraries.contains(&OsString::from(own))
+        };
+        assert!(libraries("/lib64"));
+        let targets = dir.path().join("targets");
+        fs::write(&targets, "").unwrap();
+        assert!(libraries("/lib64"));
+        fs::remove_file(&targets).unwrap();
+        fs::create_dir(&targets).unwrap();
+        assert!(libraries("targets/x86_64-linux/lib") && !libraries("/lib64"));
     }
 
     /// The lines that concern a device link, as the toolkits of 13.0 to 13.5 have them.
