@@ -89,11 +89,16 @@ impl LtoFolder {
     }
 
     fn run_words<'w>(&self, words: impl Iterator<Item = &'w str>) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn command<'w>(&self, words: impl Iterator<Item = &'w str>) -> Command {
         let mut command = Command::new(self.path("culd"));
         command.args(["-arch=sm_90", "-lto", "-nvvmpath=toolkit/nvvm"]);
         command.arg(format!("--ptxas-path={}", self.path("ptxas").display()));
         command.args(words).current_dir(self.folder.path());
-        command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_HOME").output().unwrap()
+        command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_HOME");
+        command
     }
 
     /// The arguments of culd-lto since the last call.
@@ -288,6 +293,30 @@ fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
     let first = format!("--toolkit toolkit --toolkit {}", world.path("").display());
     assert!(words.contains(&first), "{words}");
     assert!(words.contains(&format!("--toolkit {other} ")), "{words}");
+}
+
+#[test]
+fn the_compiler_finds_no_driver() {
+    let world = LtoFolder::new();
+    // The loader takes the first file of that name, and an empty one ends its search.
+    world.compiler_and(
+        "first=${LD_LIBRARY_PATH%%:*}\n[ -f $first/libcuda.so.1 ] && [ ! -s $first/libcuda.so.1 ] && \
+         echo \"${LD_LIBRARY_PATH#*:}\" > others",
+    );
+    let run = |folders: Option<&str>| {
+        let mut command = world.command("a.ltoir b.ltoir -o out".split(' '));
+        match folders {
+            Some(folders) => command.env("LD_LIBRARY_PATH", folders),
+            None => command.env_remove("LD_LIBRARY_PATH"),
+        };
+        let done = command.output().unwrap();
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        world.taken("others")
+    };
+    assert_eq!(run(Some("/its:/folders")), "/its:/folders\n");
+    // One folder alone: the script finds no other behind it.
+    let alone = run(None);
+    assert!(alone.ends_with('\n') && !alone.contains(':'), "{alone}");
 }
 
 #[test]

@@ -42,11 +42,19 @@ const TITLES: &str = "\
 | files | architectures | MB in | MB unpacked | nvcc ms | culd ms | ratio | target | | nvcc CPU ms | culd CPU ms | CPU ratio | nvcc MiB | culd MiB |
 |--:|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|--:|";
 
-/// Measures all rows; false if some output differs.
-pub(super) fn run(tools: &Tools, runs: usize, base: &Path) -> Result<bool> {
+/// Measures the rows of these names, all without any; false if some output differs.
+pub(super) fn run(tools: &Tools, runs: usize, names: &[String], base: &Path) -> Result<bool> {
+    let name = |files: usize, archs: &[&str]| format!("{files}x{}", archs.len());
+    for wanted in names {
+        let known = ROWS.iter().any(|&(files, archs, _)| name(files, archs) == *wanted);
+        ensure!(known, "no device link '{wanted}'");
+    }
     println!("{TITLES}");
     let mut good = true;
     for &(files, archs, most) in ROWS {
+        if !names.is_empty() && !names.contains(&name(files, archs)) {
+            continue;
+        }
         let dir = base.join(format!("dlink-{files}-{}", archs.len()));
         let row = Row::new(tools, files, archs, &dir)?;
         match row.measured(runs, most) {

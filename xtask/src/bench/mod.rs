@@ -35,7 +35,8 @@ usage: cargo xtask bench [options] [case]...
   --limit SECONDS  time limit of one link (default 60; where nvlink does not end it has 5)
   --dir DIR        where inputs are made, each case removed after its runs (default a temporary folder)
   --culd PATH      the linker under test (default the static program, which 'cargo static' makes first)
-  --device-links   only whole device links, by 'nvcc -dlink' and 'culd device-link'
+  --device-links   only whole device links, by 'nvcc -dlink' and 'culd device-link'; a case is the number of files and
+                   that of architectures (3x6), without any all are run
   --counts         only the instruction counts
   --record         keep the instruction counts in testdata/bench/counts.toml";
 
@@ -78,7 +79,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let names = args.operands()?;
     if device_links {
         println!("{}\n", machine::description(base.path()));
-        let good = device_link::run(&plan.tools, plan.runs, base.path())?;
+        let good = device_link::run(&plan.tools, plan.runs, &names, base.path())?;
         return Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let chosen: Vec<&ScaleCase> = if names.is_empty() {

@@ -35,6 +35,11 @@ pub(crate) use link::LinkTime;
 /// The program that has NVIDIA's library compile.
 const PROGRAM: &str = "culd-lto";
 
+/// A file that keeps the program from the CUDA driver: it is empty, so the loader ends its search
+/// there. NVIDIA's library looks for the driver before each compilation, and starting it takes
+/// 200 ms on a machine with a GPU. nvlink never starts it, and the code is the same without it.
+const DRIVER: &str = "libcuda.so.1";
+
 /// How to get the program: installing the command alone does not bring it.
 const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'cargo install --locked --path crates/lto' \
                           installs it, and 'cargo xtask dist' puts it beside culd";
@@ -138,18 +143,19 @@ impl LtoTask<'_, '_> {
         let LtoTask { options, words, arch, parts, session } = *self;
         let program = find().ok_or(LtoFailure::NoProgram)?;
         let files: Vec<String> = (0..parts.len()).map(|number| number.to_string()).collect();
-        let fixed = roots.map(|_| "roots").into_iter().chain(["out"]);
+        let fixed = roots.map(|_| "roots").into_iter().chain(["out", DRIVER]);
         let files: Vec<&str> = files.iter().map(String::as_str).chain(fixed).collect();
         let fill = |folder: &Path| {
             let mut all = files.iter().zip(parts);
             all.try_for_each(|(file, part)| fs::write(folder.join(file), part.bytes))?;
+            fs::write(folder.join(DRIVER), "")?;
             roots.map_or(Ok(()), |text| fs::write(folder.join("roots"), text))
         };
         let folder = place::scratch("culd-lto-", &files, options.output(), fill);
         let folder = folder.map_err(ChildError::NoPlace)?;
         let output = folder.join("out");
         let mut command = Command::new(&program);
-        command.arg(what).arg(&output);
+        command.arg(what).arg(&output).env("LD_LIBRARY_PATH", library_folders(&folder));
         for toolkit in tools::toolkit_homes(options) {
             command.arg("--toolkit").arg(toolkit);
         }
@@ -212,6 +218,16 @@ fn words(options: &CommandOptions) -> Result<Vec<OsString>, UsageError> {
     }
     words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));
     Ok(words)
+}
+
+/// The program's folders of libraries, `folder` first.
+fn library_folders(folder: &Path) -> OsString {
+    let mut folders = folder.as_os_str().to_owned();
+    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
+        folders.push(":");
+        folders.push(others);
+    }
+    folders
 }
 
 /// The program in the folder of this one, or in PATH.
