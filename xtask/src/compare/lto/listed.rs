@@ -259,10 +259,13 @@ impl DifferingLink<'_> {
         let (Some([object, sound]), Some(theirs)) = (&bench.sound, &self.theirs.output) else {
             return Ok(false);
         };
-        let refusal = "cannot be linked here: nvlink -r resolved ";
+        let refuses = |done: &LtoLink| {
+            let refusal = "cannot be linked here: nvlink -r resolved ";
+            done.run.status == Status::Exit(255) && done.run.stderr_text().contains(refusal)
+        };
         let ours = match self.ours.run.status {
             Status::Exit(0) if self.says_the_same(self.theirs) => self.ours.output.as_ref(),
-            Status::Exit(255) if self.ours.run.stderr_text().contains(refusal) => None,
+            _ if refuses(self.ours) => None,
             _ => return Ok(false),
         };
         let mut objects = Vec::new();
@@ -274,7 +277,13 @@ impl DifferingLink<'_> {
         objects.extend(self.others(self.words)?);
         let objects = Objects::parse(&objects)?;
         // From sm_100 on nvlink writes code of the library anew, and the program cannot be read.
-        let Ok(right) = ProgramText::read(sound, &objects) else { return Ok(false) };
+        // Both linkers make the same of culd's object then, so the reason must be in nvlink's.
+        let Ok(right) = ProgramText::read(sound, &objects) else {
+            let Some(object) = bench.steps.first() else { return Ok(false) };
+            fs::write(bench.folder.join(steps::OBJECT), object)?;
+            let words = [self.fixed, self.words].concat();
+            return Ok(refuses(&bench.link_as_it_is(bench.candidate(), &words)?));
+        };
         let is_right = |program: &Vec<u8>| {
             ProgramText::read(program, &objects)
                 .is_ok_and(|program| right.difference(&program).is_none())

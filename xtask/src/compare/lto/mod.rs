@@ -230,11 +230,16 @@ impl LtoBench {
         Ok(folder)
     }
 
-    fn link(&self, mut linker: Command, words: &[String]) -> Result<LtoLink> {
+    fn link(&self, linker: Command, words: &[String]) -> Result<LtoLink> {
         let own = Path::new(linker.get_program()) == self.tools.candidate;
         if let Some(object) = self.steps.get(usize::from(own)) {
             fs::write(self.folder.join(steps::OBJECT), object)?;
         }
+        self.link_as_it_is(linker, words)
+    }
+
+    /// The same with the object of the first step that lies there.
+    fn link_as_it_is(&self, mut linker: Command, words: &[String]) -> Result<LtoLink> {
         let (output, register) = (self.folder.join("out"), self.folder.join("reg"));
         for file in [&output, &register] {
             if file.exists() {
