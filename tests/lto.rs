@@ -255,13 +255,17 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
     let world = LtoFolder::new();
     world.compiler();
     fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
-    let done = world.run("a.ltoir -o out");
-    assert_eq!(done.status.code(), Some(1));
-    assert_eq!(
-        said(&done),
-        "culd fatal   : elfLink linker library load error\n  \
-         >>> 'toolkit/nvvm', which -nvvmpath names, is no folder\n"
-    );
+    // Nothing is said of an input that is not for LTO.
+    for inputs in ["a.ltoir", "saxpy.cubin a.ltoir", "a.ltoir saxpy.cubin"] {
+        let done = world.run(&format!("{inputs} -o out"));
+        assert_eq!(done.status.code(), Some(1), "{inputs}");
+        assert_eq!(
+            said(&done),
+            "culd fatal   : elfLink linker library load error\n  \
+             >>> 'toolkit/nvvm', which -nvvmpath names, is no folder\n",
+            "{inputs}"
+        );
+    }
 }
 
 #[test]

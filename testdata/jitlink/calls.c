@@ -9,6 +9,11 @@
 
 #define MAX_WORDS 32
 
+/* The name of a function in the first header of the major release: RELEASE is 13_0 or 12_0. */
+#define TEXT(word) #word
+#define VALUE(word) TEXT(word)
+#define NAME(function) "__nvJitLink" function "_" VALUE(RELEASE)
+
 static struct {
   __typeof__(&nvJitLinkCreate) create;
   __typeof__(&nvJitLinkDestroy) destroy;
@@ -44,20 +49,20 @@ static void load(const char *path) {
     fprintf(stderr, "calls: %s\n", dlerror());
     exit(2);
   }
-  /* As a program does that was compiled with NVIDIA's header of 13.0. */
-  *(void **)&lib.create = symbol("__nvJitLinkCreate_13_0");
-  *(void **)&lib.destroy = symbol("__nvJitLinkDestroy_13_0");
-  *(void **)&lib.add_data = symbol("__nvJitLinkAddData_13_0");
-  *(void **)&lib.add_file = symbol("__nvJitLinkAddFile_13_0");
-  *(void **)&lib.complete = symbol("__nvJitLinkComplete_13_0");
-  *(void **)&lib.cubin_size = symbol("__nvJitLinkGetLinkedCubinSize_13_0");
-  *(void **)&lib.cubin = symbol("__nvJitLinkGetLinkedCubin_13_0");
-  *(void **)&lib.ptx_size = symbol("__nvJitLinkGetLinkedPtxSize_13_0");
-  *(void **)&lib.ptx = symbol("__nvJitLinkGetLinkedPtx_13_0");
-  *(void **)&lib.error_size = symbol("__nvJitLinkGetErrorLogSize_13_0");
-  *(void **)&lib.error = symbol("__nvJitLinkGetErrorLog_13_0");
-  *(void **)&lib.info_size = symbol("__nvJitLinkGetInfoLogSize_13_0");
-  *(void **)&lib.info = symbol("__nvJitLinkGetInfoLog_13_0");
+  /* As a program does that was compiled with NVIDIA's header of 13.0, or 12.0. */
+  *(void **)&lib.create = symbol(NAME("Create"));
+  *(void **)&lib.destroy = symbol(NAME("Destroy"));
+  *(void **)&lib.add_data = symbol(NAME("AddData"));
+  *(void **)&lib.add_file = symbol(NAME("AddFile"));
+  *(void **)&lib.complete = symbol(NAME("Complete"));
+  *(void **)&lib.cubin_size = symbol(NAME("GetLinkedCubinSize"));
+  *(void **)&lib.cubin = symbol(NAME("GetLinkedCubin"));
+  *(void **)&lib.ptx_size = symbol(NAME("GetLinkedPtxSize"));
+  *(void **)&lib.ptx = symbol(NAME("GetLinkedPtx"));
+  *(void **)&lib.error_size = symbol(NAME("GetErrorLogSize"));
+  *(void **)&lib.error = symbol(NAME("GetErrorLog"));
+  *(void **)&lib.info_size = symbol(NAME("GetInfoLogSize"));
+  *(void **)&lib.info = symbol(NAME("GetInfoLog"));
   *(void **)&lib.version = symbol("nvJitLinkVersion");
 }
 

@@ -13,14 +13,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::handles;
+use crate::interface::INTERFACE;
 use crate::link::JitLink;
 use crate::result::ResultCode;
 
 /// A handle, which C takes for a pointer.
 pub type LinkHandle = usize;
-
-/// The release whose behaviour this is.
-const VERSION: (c_uint, c_uint) = (13, 0);
 
 /// Runs `work` on enough stack; a panic becomes a code. That of a defect: input never panics.
 fn guarded(work: impl FnOnce() -> ResultCode) -> c_int {
@@ -50,7 +48,7 @@ fn guarded(work: impl FnOnce() -> ResultCode) -> c_int {
 /// Not a part of its caller, whose frame would be as large as that of all the work.
 #[inline(never)]
 fn caught(work: impl FnOnce() -> ResultCode) -> c_int {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or(ResultCode::Internal) as c_int
+    INTERFACE.number(catch_unwind(AssertUnwindSafe(work)).unwrap_or(ResultCode::Internal))
 }
 
 /// Bytes of stack on which everything is done that a program may ask for, NVIDIA's compiler of
@@ -142,11 +140,13 @@ unsafe fn copy(place: *mut c_char, bytes: Result<&[u8], ResultCode>) -> ResultCo
     }
 }
 
-/// A function under its own name and those of every release.
+/// A function under its own name and those of every release: of CUDA 13, and of CUDA 12.
 macro_rules! export {
-    ($(#[$doc:meta])* fn $name:ident $args:tt [$($alias:ident)*] $body:block) => {
+    ($(#[$doc:meta])* fn $name:ident $args:tt
+     [$($alias:ident)*] [$($alias_12:ident)*] $body:block) => {
         export!(@own [$(#[$doc])*] $name $args $body);
-        $(export!(@alias $alias $name $args);)*
+        $(#[cfg(not(feature = "cuda12"))] export!(@alias $alias $name $args);)*
+        $(#[cfg(feature = "cuda12")] export!(@alias $alias_12 $name $args);)*
     };
     (@own [$(#[$doc:meta])*] $name:ident ($($arg:ident: $type:ty),*) $body:block) => {
         $(#[$doc])*
@@ -177,7 +177,10 @@ export! {
     /// Makes a handle. One that is refused for its options has a log, too.
     fn nvJitLinkCreate(handle: *mut LinkHandle, count: u32, options: *const *const c_char)
     [__nvJitLinkCreate_13_0 __nvJitLinkCreate_13_1 __nvJitLinkCreate_13_2 __nvJitLinkCreate_13_3
-     __nvJitLinkCreate_13_4 __nvJitLinkCreate_13_5] {
+     __nvJitLinkCreate_13_4 __nvJitLinkCreate_13_5]
+    [__nvJitLinkCreate_12_0 __nvJitLinkCreate_12_1 __nvJitLinkCreate_12_2 __nvJitLinkCreate_12_3
+     __nvJitLinkCreate_12_4 __nvJitLinkCreate_12_5 __nvJitLinkCreate_12_6 __nvJitLinkCreate_12_7
+     __nvJitLinkCreate_12_8 __nvJitLinkCreate_12_9] {
         guarded(|| {
             if handle.is_null() || (options.is_null() && count != 0) {
                 return ResultCode::NullInput;
@@ -201,7 +204,11 @@ export! {
     /// Gives a handle back and sets it to null.
     fn nvJitLinkDestroy(handle: *mut LinkHandle)
     [__nvJitLinkDestroy_13_0 __nvJitLinkDestroy_13_1 __nvJitLinkDestroy_13_2
-     __nvJitLinkDestroy_13_3 __nvJitLinkDestroy_13_4 __nvJitLinkDestroy_13_5] {
+     __nvJitLinkDestroy_13_3 __nvJitLinkDestroy_13_4 __nvJitLinkDestroy_13_5]
+    [__nvJitLinkDestroy_12_0 __nvJitLinkDestroy_12_1 __nvJitLinkDestroy_12_2
+     __nvJitLinkDestroy_12_3 __nvJitLinkDestroy_12_4 __nvJitLinkDestroy_12_5
+     __nvJitLinkDestroy_12_6 __nvJitLinkDestroy_12_7 __nvJitLinkDestroy_12_8
+     __nvJitLinkDestroy_12_9] {
         guarded(|| {
             if handle.is_null() || handles::destroy(*handle).is_none() {
                 return ResultCode::NullInput;
@@ -217,7 +224,11 @@ export! {
         handle: LinkHandle, kind: c_int, data: *const c_void, size: usize, name: *const c_char
     )
     [__nvJitLinkAddData_13_0 __nvJitLinkAddData_13_1 __nvJitLinkAddData_13_2
-     __nvJitLinkAddData_13_3 __nvJitLinkAddData_13_4 __nvJitLinkAddData_13_5] {
+     __nvJitLinkAddData_13_3 __nvJitLinkAddData_13_4 __nvJitLinkAddData_13_5]
+    [__nvJitLinkAddData_12_0 __nvJitLinkAddData_12_1 __nvJitLinkAddData_12_2
+     __nvJitLinkAddData_12_3 __nvJitLinkAddData_12_4 __nvJitLinkAddData_12_5
+     __nvJitLinkAddData_12_6 __nvJitLinkAddData_12_7 __nvJitLinkAddData_12_8
+     __nvJitLinkAddData_12_9] {
         with(handle, |link| {
             if data.is_null() || isize::try_from(size).is_err() {
                 return ResultCode::NullInput;
@@ -232,7 +243,11 @@ export! {
     /// Adds the input at a path.
     fn nvJitLinkAddFile(handle: LinkHandle, kind: c_int, path: *const c_char)
     [__nvJitLinkAddFile_13_0 __nvJitLinkAddFile_13_1 __nvJitLinkAddFile_13_2
-     __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5] {
+     __nvJitLinkAddFile_13_3 __nvJitLinkAddFile_13_4 __nvJitLinkAddFile_13_5]
+    [__nvJitLinkAddFile_12_0 __nvJitLinkAddFile_12_1 __nvJitLinkAddFile_12_2
+     __nvJitLinkAddFile_12_3 __nvJitLinkAddFile_12_4 __nvJitLinkAddFile_12_5
+     __nvJitLinkAddFile_12_6 __nvJitLinkAddFile_12_7 __nvJitLinkAddFile_12_8
+     __nvJitLinkAddFile_12_9] {
         with(handle, |link| match word(path) {
             Some(path) => link.add_file(kind, Path::new(&path)),
             None => ResultCode::NullInput,
@@ -244,7 +259,11 @@ export! {
     /// Links.
     fn nvJitLinkComplete(handle: LinkHandle)
     [__nvJitLinkComplete_13_0 __nvJitLinkComplete_13_1 __nvJitLinkComplete_13_2
-     __nvJitLinkComplete_13_3 __nvJitLinkComplete_13_4 __nvJitLinkComplete_13_5] {
+     __nvJitLinkComplete_13_3 __nvJitLinkComplete_13_4 __nvJitLinkComplete_13_5]
+    [__nvJitLinkComplete_12_0 __nvJitLinkComplete_12_1 __nvJitLinkComplete_12_2
+     __nvJitLinkComplete_12_3 __nvJitLinkComplete_12_4 __nvJitLinkComplete_12_5
+     __nvJitLinkComplete_12_6 __nvJitLinkComplete_12_7 __nvJitLinkComplete_12_8
+     __nvJitLinkComplete_12_9] {
         with(handle, JitLink::complete)
     }
 }
@@ -252,11 +271,11 @@ export! {
 /// A function for the size of a result, and one that copies it.
 macro_rules! result {
     ($what:ident
-     $size:ident [$($size_alias:ident)*]
-     $get:ident [$($get_alias:ident)*]) => {
+     $size:ident [$($size_alias:ident)*] [$($size_12:ident)*]
+     $get:ident [$($get_alias:ident)*] [$($get_12:ident)*]) => {
         export! {
             /// Returns the number of bytes.
-            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
+            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] [$($size_12)*] {
                 with(handle, |link| match link.$what() {
                     _ if size.is_null() => ResultCode::NullInput,
                     Ok(bytes) => put(size, bytes.len()),
@@ -266,7 +285,7 @@ macro_rules! result {
         }
         export! {
             /// Copies the bytes.
-            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] {
+            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] [$($get_12)*] {
                 with(handle, |link| copy(buffer, link.$what()))
             }
         }
@@ -279,9 +298,18 @@ result! {
     [__nvJitLinkGetLinkedCubinSize_13_0 __nvJitLinkGetLinkedCubinSize_13_1
      __nvJitLinkGetLinkedCubinSize_13_2 __nvJitLinkGetLinkedCubinSize_13_3
      __nvJitLinkGetLinkedCubinSize_13_4 __nvJitLinkGetLinkedCubinSize_13_5]
+    [__nvJitLinkGetLinkedCubinSize_12_0 __nvJitLinkGetLinkedCubinSize_12_1
+     __nvJitLinkGetLinkedCubinSize_12_2 __nvJitLinkGetLinkedCubinSize_12_3
+     __nvJitLinkGetLinkedCubinSize_12_4 __nvJitLinkGetLinkedCubinSize_12_5
+     __nvJitLinkGetLinkedCubinSize_12_6 __nvJitLinkGetLinkedCubinSize_12_7
+     __nvJitLinkGetLinkedCubinSize_12_8 __nvJitLinkGetLinkedCubinSize_12_9]
     nvJitLinkGetLinkedCubin
     [__nvJitLinkGetLinkedCubin_13_0 __nvJitLinkGetLinkedCubin_13_1 __nvJitLinkGetLinkedCubin_13_2
      __nvJitLinkGetLinkedCubin_13_3 __nvJitLinkGetLinkedCubin_13_4 __nvJitLinkGetLinkedCubin_13_5]
+    [__nvJitLinkGetLinkedCubin_12_0 __nvJitLinkGetLinkedCubin_12_1 __nvJitLinkGetLinkedCubin_12_2
+     __nvJitLinkGetLinkedCubin_12_3 __nvJitLinkGetLinkedCubin_12_4 __nvJitLinkGetLinkedCubin_12_5
+     __nvJitLinkGetLinkedCubin_12_6 __nvJitLinkGetLinkedCubin_12_7 __nvJitLinkGetLinkedCubin_12_8
+     __nvJitLinkGetLinkedCubin_12_9]
 }
 
 result! {
@@ -290,30 +318,43 @@ result! {
     [__nvJitLinkGetLinkedPtxSize_13_0 __nvJitLinkGetLinkedPtxSize_13_1
      __nvJitLinkGetLinkedPtxSize_13_2 __nvJitLinkGetLinkedPtxSize_13_3
      __nvJitLinkGetLinkedPtxSize_13_4 __nvJitLinkGetLinkedPtxSize_13_5]
+    [__nvJitLinkGetLinkedPtxSize_12_0 __nvJitLinkGetLinkedPtxSize_12_1
+     __nvJitLinkGetLinkedPtxSize_12_2 __nvJitLinkGetLinkedPtxSize_12_3
+     __nvJitLinkGetLinkedPtxSize_12_4 __nvJitLinkGetLinkedPtxSize_12_5
+     __nvJitLinkGetLinkedPtxSize_12_6 __nvJitLinkGetLinkedPtxSize_12_7
+     __nvJitLinkGetLinkedPtxSize_12_8 __nvJitLinkGetLinkedPtxSize_12_9]
     nvJitLinkGetLinkedPtx
     [__nvJitLinkGetLinkedPtx_13_0 __nvJitLinkGetLinkedPtx_13_1 __nvJitLinkGetLinkedPtx_13_2
      __nvJitLinkGetLinkedPtx_13_3 __nvJitLinkGetLinkedPtx_13_4 __nvJitLinkGetLinkedPtx_13_5]
+    [__nvJitLinkGetLinkedPtx_12_0 __nvJitLinkGetLinkedPtx_12_1 __nvJitLinkGetLinkedPtx_12_2
+     __nvJitLinkGetLinkedPtx_12_3 __nvJitLinkGetLinkedPtx_12_4 __nvJitLinkGetLinkedPtx_12_5
+     __nvJitLinkGetLinkedPtx_12_6 __nvJitLinkGetLinkedPtx_12_7 __nvJitLinkGetLinkedPtx_12_8
+     __nvJitLinkGetLinkedPtx_12_9]
 }
 
+// No release of CUDA 12 has these.
+#[cfg(not(feature = "cuda12"))]
 result! {
     lto_ir
     nvJitLinkGetLinkedLTOIRSize
     [__nvJitLinkGetLinkedLTOIRSize_13_0 __nvJitLinkGetLinkedLTOIRSize_13_1
      __nvJitLinkGetLinkedLTOIRSize_13_2 __nvJitLinkGetLinkedLTOIRSize_13_3
      __nvJitLinkGetLinkedLTOIRSize_13_4 __nvJitLinkGetLinkedLTOIRSize_13_5]
+    []
     nvJitLinkGetLinkedLTOIR
     [__nvJitLinkGetLinkedLTOIR_13_0 __nvJitLinkGetLinkedLTOIR_13_1 __nvJitLinkGetLinkedLTOIR_13_2
      __nvJitLinkGetLinkedLTOIR_13_3 __nvJitLinkGetLinkedLTOIR_13_4 __nvJitLinkGetLinkedLTOIR_13_5]
+    []
 }
 
 /// A log: its size is 0 while there is nothing in it, and its text ends with NUL even then.
 macro_rules! log {
     ($what:ident
-     $size:ident [$($size_alias:ident)*]
-     $get:ident [$($get_alias:ident)*]) => {
+     $size:ident [$($size_alias:ident)*] [$($size_12:ident)*]
+     $get:ident [$($get_alias:ident)*] [$($get_12:ident)*]) => {
         export! {
             /// Returns the number of bytes of the log with its NUL; 0 if it is empty.
-            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] {
+            fn $size(handle: LinkHandle, size: *mut usize) [$($size_alias)*] [$($size_12)*] {
                 with(handle, |link| {
                     let text = link.$what().len();
                     put(size, if text == 0 { 0 } else { text + 1 })
@@ -322,7 +363,7 @@ macro_rules! log {
         }
         export! {
             /// Copies the log and a NUL.
-            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] {
+            fn $get(handle: LinkHandle, buffer: *mut c_char) [$($get_alias)*] [$($get_12)*] {
                 with(handle, |link| {
                     let text: Vec<u8> = link.$what().bytes().chain([0]).collect();
                     copy(buffer, Ok(&text))
@@ -338,9 +379,18 @@ log! {
     [__nvJitLinkGetErrorLogSize_13_0 __nvJitLinkGetErrorLogSize_13_1
      __nvJitLinkGetErrorLogSize_13_2 __nvJitLinkGetErrorLogSize_13_3
      __nvJitLinkGetErrorLogSize_13_4 __nvJitLinkGetErrorLogSize_13_5]
+    [__nvJitLinkGetErrorLogSize_12_0 __nvJitLinkGetErrorLogSize_12_1
+     __nvJitLinkGetErrorLogSize_12_2 __nvJitLinkGetErrorLogSize_12_3
+     __nvJitLinkGetErrorLogSize_12_4 __nvJitLinkGetErrorLogSize_12_5
+     __nvJitLinkGetErrorLogSize_12_6 __nvJitLinkGetErrorLogSize_12_7
+     __nvJitLinkGetErrorLogSize_12_8 __nvJitLinkGetErrorLogSize_12_9]
     nvJitLinkGetErrorLog
     [__nvJitLinkGetErrorLog_13_0 __nvJitLinkGetErrorLog_13_1 __nvJitLinkGetErrorLog_13_2
      __nvJitLinkGetErrorLog_13_3 __nvJitLinkGetErrorLog_13_4 __nvJitLinkGetErrorLog_13_5]
+    [__nvJitLinkGetErrorLog_12_0 __nvJitLinkGetErrorLog_12_1 __nvJitLinkGetErrorLog_12_2
+     __nvJitLinkGetErrorLog_12_3 __nvJitLinkGetErrorLog_12_4 __nvJitLinkGetErrorLog_12_5
+     __nvJitLinkGetErrorLog_12_6 __nvJitLinkGetErrorLog_12_7 __nvJitLinkGetErrorLog_12_8
+     __nvJitLinkGetErrorLog_12_9]
 }
 
 log! {
@@ -349,20 +399,28 @@ log! {
     [__nvJitLinkGetInfoLogSize_13_0 __nvJitLinkGetInfoLogSize_13_1
      __nvJitLinkGetInfoLogSize_13_2 __nvJitLinkGetInfoLogSize_13_3
      __nvJitLinkGetInfoLogSize_13_4 __nvJitLinkGetInfoLogSize_13_5]
+    [__nvJitLinkGetInfoLogSize_12_0 __nvJitLinkGetInfoLogSize_12_1 __nvJitLinkGetInfoLogSize_12_2
+     __nvJitLinkGetInfoLogSize_12_3 __nvJitLinkGetInfoLogSize_12_4 __nvJitLinkGetInfoLogSize_12_5
+     __nvJitLinkGetInfoLogSize_12_6 __nvJitLinkGetInfoLogSize_12_7 __nvJitLinkGetInfoLogSize_12_8
+     __nvJitLinkGetInfoLogSize_12_9]
     nvJitLinkGetInfoLog
     [__nvJitLinkGetInfoLog_13_0 __nvJitLinkGetInfoLog_13_1 __nvJitLinkGetInfoLog_13_2
      __nvJitLinkGetInfoLog_13_3 __nvJitLinkGetInfoLog_13_4 __nvJitLinkGetInfoLog_13_5]
+    [__nvJitLinkGetInfoLog_12_0 __nvJitLinkGetInfoLog_12_1 __nvJitLinkGetInfoLog_12_2
+     __nvJitLinkGetInfoLog_12_3 __nvJitLinkGetInfoLog_12_4 __nvJitLinkGetInfoLog_12_5
+     __nvJitLinkGetInfoLog_12_6 __nvJitLinkGetInfoLog_12_7 __nvJitLinkGetInfoLog_12_8
+     __nvJitLinkGetInfoLog_12_9]
 }
 
 export! {
     /// Returns the release of the interface.
-    fn nvJitLinkVersion(major: *mut c_uint, minor: *mut c_uint) [] {
+    fn nvJitLinkVersion(major: *mut c_uint, minor: *mut c_uint) [] [] {
         guarded(|| {
             if major.is_null() || minor.is_null() {
                 return ResultCode::NullInput;
             }
-            put(major, VERSION.0);
-            put(minor, VERSION.1)
+            put(major, INTERFACE.version.0);
+            put(minor, INTERFACE.version.1)
         })
     }
 }

@@ -13,10 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::interface::INTERFACE;
+
 /// Folders of Python packages, as the end of a path.
 const PACKAGES: &[&str] = &["site-packages", "dist-packages"];
-/// The folder of the packages of CUDA 13.
-const WHEEL: &str = "nvidia/cu13";
 
 /// The ptxas that `CULD_PTXAS` names, or that is in the toolkit in which this library lies, or in a
 /// package. `None` leaves the choice to the driver.
@@ -36,9 +36,10 @@ pub(crate) fn toolkits() -> &'static [PathBuf] {
         let packages = mapped().into_iter().filter_map(|(_, path)| packages_of(&path));
         let mut toolkits: Vec<PathBuf> = own.into_iter().map(Path::to_owned).collect();
         for packages in packages.chain(of_program()) {
-            let wheel = packages.join(WHEEL);
-            if !toolkits.contains(&wheel) && wheel.is_dir() {
-                toolkits.push(wheel);
+            for wheel in INTERFACE.wheels.iter().map(|wheel| packages.join(wheel)) {
+                if !toolkits.contains(&wheel) && wheel.is_dir() {
+                    toolkits.push(wheel);
+                }
             }
         }
         toolkits

@@ -14,6 +14,7 @@
 pub mod abi;
 pub mod handles;
 mod home;
+mod interface;
 pub mod link;
 mod lto;
 pub mod options;

@@ -20,6 +20,7 @@ use culd_link::{IndexFile, Input, LinkDiagnostic, Message, Session, Severity};
 use culd_lto::NvJitLink;
 
 use crate::home;
+use crate::interface::INTERFACE;
 use crate::lto;
 use crate::options::{self, JitOptions, Refusal};
 use crate::result::{InputType, ResultCode};
@@ -414,8 +415,9 @@ impl JitLink {
         }
         let relocatable = options.options.flag(culd_driver::OptionId::Relocatable);
         let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
-        if alone || self.lto.is_empty() {
-            let made = lto::whole(compiler, options, &self.lto);
+        if alone || self.lto.is_empty() || !INTERFACE.has_objects_of_lto {
+            let others = if self.lto.is_empty() { &[][..] } else { &self.cubins };
+            let made = lto::whole(compiler, options, &self.lto, others);
             let is_ptx = options.ptx;
             let bytes = self.keep_rest(made)?;
             self.state = if is_ptx { LinkState::Compiled(bytes) } else { LinkState::Linked(bytes) };

@@ -127,11 +127,12 @@ pub(crate) struct Logs {
 }
 
 /// Has a program compiled that is nothing but LTO-IR: a cubin, or PTX, as `options` ask. Nothing is
-/// linked.
+/// linked here; `others` are linked with it by NVIDIA's library.
 pub(crate) fn whole(
     compiler: &NvJitLink,
     options: &JitOptions,
     inputs: &[LtoInput],
+    others: &[NamedCubin],
 ) -> Result<LtoCompilation<Vec<u8>>, CompileFailure> {
     let want = if options.ptx { LtoTarget::Ptx } else { LtoTarget::Cubin };
     let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
@@ -142,7 +143,13 @@ pub(crate) fn whole(
         let word = [OsStr::new("-uidx"), path.as_os_str()].join(OsStr::new("="));
         words.push(format!("-uidx={}", text(&word, path.as_os_str())?));
     }
-    let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
+    let others = others.iter().map(|NamedCubin { name, bytes }| culd_lto::CompileInput {
+        kind: CompileInputKind::Cubin,
+        name,
+        bytes,
+    });
+    let inputs = inputs.iter().map(LtoInput::borrow);
+    let inputs: Vec<culd_lto::CompileInput<'_>> = others.chain(inputs).collect();
     let task = CompileTask { options: &words, inputs: &inputs, want, roots: None };
     let CompileOutput { bytes, lto_ir, log, infos } = compiler.compile(&task).map_err(refusal)?;
     let logs = Logs { errors: log, infos: without_times(&infos) };

@@ -12,6 +12,7 @@ use culd_cubin::arch::{ARCHS, Arch, Variant};
 use culd_driver::{CommandOptions, OptionId, Target};
 use culd_link::Dialect;
 
+use crate::interface::INTERFACE;
 use crate::link::name_in_logs;
 use crate::result::ResultCode;
 
@@ -45,7 +46,7 @@ impl JitOptions {
     /// newest.
     pub fn dialect<'c>(&self, cubins: impl IntoIterator<Item = &'c [u8]>) -> &'static Dialect {
         let named = culd_driver::named_dialect(&self.options);
-        named.unwrap_or_else(|| Dialect::for_cubins(self.arch, cubins))
+        named.unwrap_or_else(|| INTERFACE.dialect(self.arch, cubins))
     }
 }
 
@@ -94,9 +95,6 @@ const VALUES: &[(&str, bool)] = &[
 /// Prefixes of the value of `-Ofc=`.
 const LEVELS: &[&str] = &["0", "min", "mid", "max"];
 
-/// Architectures of the past.
-const UNSUPPORTED: &[u32] =
-    &[10, 11, 12, 13, 20, 21, 30, 32, 35, 37, 50, 52, 53, 60, 61, 62, 69, 70];
 /// NVIDIA's library does not take numbers from here on for architectures.
 const TOO_LARGE: i64 = 1000;
 
@@ -173,7 +171,8 @@ impl GivenOptions {
                 _ => Err(unrecognized()),
             };
         }
-        let flag = FLAGS.iter().find(|flag| word.starts_with(**flag)).ok_or_else(unrecognized)?;
+        let mut flags = FLAGS.iter().filter(|flag| !INTERFACE.lacks.contains(flag));
+        let flag = flags.find(|flag| word.starts_with(**flag)).ok_or_else(unrecognized)?;
         self.flag(flag);
         Ok(())
     }
@@ -330,12 +329,13 @@ fn arch(value: &str, word: &str) -> Result<(&'static Arch, bool), Refusal> {
         "f" => Variant::Family,
         _ => Variant::Plain,
     };
-    // Those that some release of CUDA 13 knows.
-    let known = || ARCHS.iter().filter(|arch| arch.releases.1 >= Dialect::usual().toolkit);
+    let known = || ARCHS.iter().filter(|arch| INTERFACE.knows(arch));
     let found = |variant| known().find(|arch| arch.sm == number && arch.variant == variant);
     match found(variant).or_else(|| found(Variant::Plain)) {
         Some(arch) => Ok((arch, is_virtual)),
-        None if UNSUPPORTED.contains(&number) => Err(unsupported(&format!("compute_{number}"))),
+        None if INTERFACE.unsupported.contains(&number) => {
+            Err(unsupported(&format!("compute_{number}")))
+        }
         None => {
             let code = "ERROR NVJITLINK_ERROR_UNRECOGNIZED_ARCH";
             let text = format!("{code}: unrecognized architecture (compute_{number}{suffix})\n");

@@ -19,10 +19,14 @@ use thiserror::Error;
 
 pub use nvidia::{NvJitLink, lto_ir};
 
-/// The file that is looked for.
-const NAME: &str = "libnvJitLink.so.13";
-/// The name of NVIDIA's library if culd's has taken its place.
-const MOVED: &str = "libnvJitLink.so.13.nvidia";
+/// The files that are looked for in a folder, the first one first. NVIDIA's library has the longer
+/// name where culd's has taken its place.
+const NAMES: [&str; 4] = [
+    "libnvJitLink.so.13.nvidia",
+    "libnvJitLink.so.13",
+    "libnvJitLink.so.12.nvidia",
+    "libnvJitLink.so.12",
+];
 
 /// Places of libnvvm in a toolkit, and in a folder with NVIDIA's wheels.
 const NVVM: [&str; 4] =
@@ -96,8 +100,9 @@ pub struct CompileOutput {
 pub enum LtoError {
     /// There is no library.
     #[error(
-        "no {NAME} of NVIDIA's: there is none (or {MOVED}, where culd's has its name) in the toolkit of CUDA_HOME, CUDA_PATH, or \
-         a ptxas or nvcc in PATH, or in nvidia/cu13 of the program's Python packages; CULD_NVJITLINK names one"
+        "no libnvJitLink.so.13 of NVIDIA's: there is none (or libnvJitLink.so.13.nvidia, where culd's has its name; or .so.12) \
+         in the toolkit of CUDA_HOME, CUDA_PATH, or a ptxas or nvcc in PATH, or in nvidia/cu13 of the program's Python \
+         packages; CULD_NVJITLINK names one"
     )]
     NotFound,
     /// There is no libnvvm, which a link of LTO-IR with other code needs.
@@ -135,7 +140,7 @@ pub fn find(own: Option<&Path>, toolkits: &[PathBuf]) -> Option<PathBuf> {
     let folders = toolkits.iter().flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder)));
     let own = own.and_then(|own| own.canonicalize().ok());
     folders
-        .flat_map(|folder| [MOVED, NAME].map(|name| folder.join(name)))
+        .flat_map(|folder| NAMES.map(|name| folder.join(name)))
         .filter_map(|file| file.canonicalize().ok())
         .find(|file| Some(file) != own.as_ref() && file.is_file())
 }
@@ -160,10 +165,14 @@ mod tests {
         std::fs::create_dir_all(place("")).unwrap();
         let found = |own: Option<&Path>| find(own, std::slice::from_ref(&folder));
         assert_eq!(found(None), None);
-        std::fs::write(place(NAME), "culd's").unwrap();
-        let (plain, moved) = (place(NAME).canonicalize().unwrap(), place(MOVED));
+        let [moved, plain, _, older] = NAMES.map(place);
+        std::fs::write(&older, "of CUDA 12").unwrap();
+        assert_eq!(found(None), Some(older.canonicalize().unwrap()));
+        std::fs::write(&plain, "culd's").unwrap();
+        let plain = plain.canonicalize().unwrap();
         assert_eq!(found(None).as_ref(), Some(&plain));
-        assert_eq!(found(Some(&place(NAME))), None);
+        std::fs::remove_file(&older).unwrap();
+        assert_eq!(found(Some(&plain)), None);
         std::fs::write(&moved, "NVIDIA's").unwrap();
         assert_eq!(found(Some(&plain)), Some(moved.canonicalize().unwrap()));
         assert_eq!(found(None), Some(moved.canonicalize().unwrap()));

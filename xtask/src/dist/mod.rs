@@ -32,12 +32,19 @@ const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
 /// The packages of one build for all of them.
 const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-lto"];
 /// The library has the linker's profile: it is for short links, too.
-const LIBRARY_BUILD: &[&str] = &["build", "--profile", "static", "-p", "culd-jitlink"];
+const LIBRARY_BUILD: &[&str] =
+    &["build", "--profile", "static", "-p", "culd-jitlink", "-p", "culd-jitlink12"];
 /// The packages of all of it.
-const SHIPPED: &[&str] = &["-p=culd", "-p=culd-inspect", "-p=culd-lto", "-p=culd-jitlink"];
+const SHIPPED: &[&str] =
+    &["-p=culd", "-p=culd-inspect", "-p=culd-lto", "-p=culd-jitlink", "-p=culd-jitlink12"];
 /// The bill of materials.
 const BILL: &str = "culd.cdx.json";
-const LIBRARY: &str = "libnvJitLink.so.13";
+/// The shared libraries: as built, as installed, and the folder of the crate. Programs are linked
+/// with the first.
+const LIBRARIES: [(&str, &str, &str); 2] = [
+    ("libnvJitLink.so", "libnvJitLink.so.13", "crates/jitlink"),
+    ("libnvJitLink12.so", "libnvJitLink.so.12", "crates/jitlink12"),
+];
 const LINK: &str = "libnvJitLink.so";
 /// Shell, folder, name.
 const COMPLETIONS: &[(&str, &str, &str)] = &[
@@ -120,11 +127,13 @@ impl Dist {
     }
 
     fn shared_library(&self, prefix: &str, folders: &Folders) -> Result<()> {
-        let library = self.at("lib")?.join(LIBRARY);
-        fs::copy(self.built.join("static").join(LINK), &library)?;
-        std::os::unix::fs::symlink(LIBRARY, self.at("lib")?.join(LINK))?;
-        folders.check(&library)?;
-        check_names(&library)?;
+        for (built, name, source) in LIBRARIES {
+            let library = self.at("lib")?.join(name);
+            fs::copy(self.built.join("static").join(built), &library)?;
+            folders.check(&library)?;
+            check_names(&library, name, source)?;
+        }
+        std::os::unix::fs::symlink(LIBRARIES[0].1, self.at("lib")?.join(LINK))?;
         let source = workspace::root().join("crates/jitlink");
         fs::copy(source.join("include/nvJitLink.h"), self.at("include")?.join("nvJitLink.h"))?;
         let pc = format!(
@@ -163,15 +172,15 @@ impl Dist {
     }
 }
 
-/// Checks names of the library and its functions.
-fn check_names(library: &Path) -> Result<()> {
-    let list = workspace::root().join("crates/jitlink/exports.txt");
+/// Checks names of the library and its functions; `source` is the folder of its crate.
+fn check_names(library: &Path, name: &str, source: &str) -> Result<()> {
+    let list = workspace::root().join(source).join("exports.txt");
     let list = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
     let found = readers::exports(library)?;
     let expected: Vec<&str> = list.lines().collect();
     ensure!(found == expected, "{} exports:\n{}", library.display(), found.join("\n"));
-    let name = readers::soname(library)?;
-    ensure!(name == LIBRARY, "{}: is called {name}", library.display());
+    let found = readers::soname(library)?;
+    ensure!(found == name, "{}: is called {found}", library.display());
     Ok(())
 }
 

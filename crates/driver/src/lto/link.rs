@@ -22,7 +22,7 @@ use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
     MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, Store,
 };
-use crate::messages::{InputError, Line, LineKind};
+use crate::messages::{Cause, InputError, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
 use crate::os::files::InputBytes;
 
@@ -108,6 +108,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
         let notes =
             vec![format!("'{}', which -nvvmpath names, is no folder", culd_text::name(folder))];
+        // nvlink loads the compiler before it says which inputs are not for LTO.
+        let is_partial =
+            |line: &Line| matches!(line.cause, Some(Cause::Input(InputError::PartialLto(_))));
+        self.lines.retain(|line| !is_partial(line));
         self.lines.push(Line::about(Severity::Fatal, InputError::NvvmLoad).with_notes(notes));
         Err(InputStop)
     }

@@ -147,6 +147,18 @@ impl Oracle {
         }
     }
 
+    /// The release's libnvJitLink.
+    ///
+    /// # Errors
+    /// When there is none, as in CUDA 11.
+    pub fn jitlink(&self) -> Result<PathBuf> {
+        let folder = self.toolkit.ancestors().find(|folder| folder.ends_with("nvidia"));
+        let wheel = folder.map(|folder| folder.join("nvjitlink/lib/libnvJitLink.so.12"));
+        let places = [Some(self.toolkit_library("libnvJitLink.so.13")), wheel];
+        let found = places.into_iter().flatten().find(|library| library.is_file());
+        found.with_context(|| format!("no libnvJitLink of {}", self.release.name))
+    }
+
     /// Path of one of the libraries.
     pub fn toolkit_library(&self, name: &str) -> PathBuf {
         self.toolkit.join("lib").join(name)

@@ -6,7 +6,8 @@
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::{COMPILE_LIMIT, Oracle, process};
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources that become PTX, and cubins by ptxas.
@@ -21,11 +22,20 @@ pub(super) fn make(
     dir: &Path,
 ) -> Result<()> {
     fs::create_dir_all(dir)?;
+    // The wheels of CUDA 12 have no nvcc; the objects of 12.4 and its LTO-IR suit all later ones.
+    let toolkits = std::env::var_os("CULD_TOOLKITS").filter(|_| !oracle.release().has_nvcc());
+    let older = toolkits.as_ref().map(|folder| Path::new(folder).join("12.4"));
+    let older =
+        older.map(|toolkit| with_ptxas(&toolkit, &oracle.tool("ptxas"), work)).transpose()?;
+    let nvcc = || match &older {
+        Some(nvcc) => Command::new(nvcc),
+        None => oracle.command("nvcc"),
+    };
     for source in SOURCES {
         let ptx = work.join(format!("{source}.ptx"));
         if !ptx.exists() {
             let source = folder.join(format!("{source}.cu"));
-            let mut nvcc = oracle.command("nvcc");
+            let mut nvcc = nvcc();
             nvcc.args(["-rdc=true", "-ptx", "-arch=compute_75", "-o"]).arg(&ptx).arg(source);
             run(nvcc)?;
         }
@@ -43,7 +53,7 @@ pub(super) fn make(
     for (source, object, arch) in [("b", "b", arch), ("c", "c", arch), ("c", "other", other)] {
         let object = dir.join(format!("{object}.o"));
         if !object.exists() {
-            let mut nvcc = oracle.command("nvcc");
+            let mut nvcc = nvcc();
             nvcc.args(["-rdc=true", "-c", "-gencode"]);
             nvcc.arg(format!("arch=compute_{arch},code=sm_{arch}")).arg("-o").arg(object);
             nvcc.arg(folder.join(format!("{source}.cu")));
@@ -56,7 +66,18 @@ pub(super) fn make(
         ("k", "k.ltoir", &["-dlto", "-ltoir"]),
     ] {
         if !dir.join(output).exists() {
-            let mut nvcc = oracle.command("nvcc");
+            let mut nvcc = nvcc();
+            if toolkits.is_some() && output.ends_with(".ltoir") {
+                // nvcc 12.4 has no option for it, but keeps the file on its way to the object.
+                let kept = dir.join("kept");
+                fs::create_dir_all(&kept)?;
+                nvcc.args(["-dlto", "-dc", "--keep", "--keep-dir"]).arg(&kept).arg("-o");
+                nvcc.arg(kept.join("object")).arg(format!("-arch=sm_{arch}"));
+                nvcc.arg(folder.join(format!("{source}.cu")));
+                run(nvcc)?;
+                fs::copy(kept.join(output), dir.join(output))?;
+                continue;
+            }
             nvcc.arg("-rdc=true").args(flags).arg(format!("-arch=sm_{arch}"));
             nvcc.arg("-o").arg(dir.join(output)).arg(folder.join(format!("{source}.cu")));
             run(nvcc)?;
@@ -75,6 +96,28 @@ pub(super) fn make(
     let mut ar = Command::new("ar");
     ar.args(["rcD", "libc.a", "c.o", "host.o"]).current_dir(dir);
     run(ar)
+}
+
+/// An nvcc of `toolkit` whose ptxas is another.
+fn with_ptxas(toolkit: &Path, ptxas: &Path, work: &Path) -> Result<PathBuf> {
+    let home = work.join("toolkit");
+    if !home.exists() {
+        fs::create_dir_all(home.join("bin"))?;
+        for folder in [toolkit.to_owned(), toolkit.join("bin")] {
+            for entry in fs::read_dir(&folder)? {
+                let entry = entry?;
+                let place = home.join(entry.path().strip_prefix(toolkit)?);
+                match entry.file_name().to_str() {
+                    Some("bin") => {}
+                    Some("ptxas") => symlink(ptxas, place)?,
+                    // It looks for its neighbours where it lies.
+                    Some("nvcc") => drop(fs::copy(entry.path(), place)?),
+                    _ => symlink(fs::canonicalize(entry.path())?, place)?,
+                }
+            }
+        }
+    }
+    Ok(home.join("bin/nvcc"))
 }
 
 fn ptxas(

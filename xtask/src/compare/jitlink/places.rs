@@ -5,8 +5,8 @@
 //! PTX and LTO-IR in every place, and replaced files are put back.
 
 use anyhow::{Context, Result, ensure};
-use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::wheels::Environment;
+use culd_testkit::reference::oracle::{Release, process};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -14,22 +14,49 @@ use std::process::Command;
 use super::LIMIT;
 use crate::workspace;
 
-/// The wheels that a user installs: cuda.bindings, NVIDIA's library and ptxas.
-const WHEELS: &[&str] =
-    &["cuda-bindings==13.0.3", "nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"];
-const NAME: &str = "libnvJitLink.so.13";
-const MOVED: &str = "libnvJitLink.so.13.nvidia";
+/// The wheels that a user installs, and the place of NVIDIA's library in them.
+#[derive(Clone, Copy)]
+pub(super) struct LibraryWheels {
+    /// The release in the name of the environment.
+    suffix: &'static str,
+    bindings: &'static str,
+    /// NVIDIA's library and ptxas.
+    library: &'static [&'static str],
+    package: &'static str,
+    name: &'static str,
+}
+
+pub(super) const CUDA_13: LibraryWheels = LibraryWheels {
+    suffix: "",
+    bindings: "cuda-bindings==13.0.3",
+    library: &["nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"],
+    package: "nvidia/cu13",
+    name: "libnvJitLink.so.13",
+};
+
+/// Those of a release of CUDA 12.
+pub(super) fn of_cuda_12(release: &'static Release) -> LibraryWheels {
+    LibraryWheels {
+        suffix: release.name,
+        bindings: "cuda-bindings==12.9.4",
+        library: release.wheels,
+        package: "nvidia/nvjitlink",
+        name: "libnvJitLink.so.12",
+    }
+}
 
 /// Links in each place with `library`; `dir` has the inputs for `arch`.
 pub(super) fn check(
     library: &Path,
-    script: &Path,
+    wheels: LibraryWheels,
+    (script, arch): (&Path, &str),
     dir: &Path,
-    arch: &str,
 ) -> Result<Option<String>> {
-    let environment = Environment::install(&workspace::target().join("plain-bindings"), WHEELS)?;
-    let folder = environment.package("nvidia/cu13")?.join("lib");
-    let (place, moved) = (folder.join(NAME), folder.join(MOVED));
+    let target = workspace::target().join(format!("plain-bindings{}", wheels.suffix));
+    let all = [&[wheels.bindings], wheels.library].concat();
+    let environment = Environment::install(&target, &all)?;
+    let folder = environment.package(wheels.package)?.join("lib");
+    let (place, moved) = (folder.join(wheels.name), folder.join(format!("{}.nvidia", wheels.name)));
     if moved.exists() {
         // An earlier run was interrupted.
         fs::rename(&moved, &place)?;

@@ -144,7 +144,8 @@ impl DifferingLink<'_> {
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {
                     let more = [self.words, &["-lcudadevrt".to_owned()]].concat();
-                    nvlink_says("expected libcudadevrt object") && self.is_link_of(&more, all)?
+                    nvlink_says("expected libcudadevrt object")
+                        && (self.is_link_of(&more, all)? || self.is_link_with_library()?)
                 }
                 Folder => {
                     let words: Result<Vec<String>> =
@@ -181,6 +182,20 @@ impl DifferingLink<'_> {
             found.map_or_else(|| word.clone(), |(stem, to)| format!("{stem}{to}"))
         };
         self.words.iter().map(renamed).collect()
+    }
+
+    /// Whether culd says that it has not found libcudadevrt, and makes what nvlink makes with it.
+    fn is_link_with_library(&self) -> Result<bool> {
+        let missing = "there is no libcudadevrt.a in the library paths";
+        if !self.ours.run.stderr_text().contains(missing) {
+            return Ok(false);
+        }
+        let library = self.bench.tools.oracle.toolkit_library("libcudadevrt.a");
+        let mut words = [self.fixed, self.words].concat();
+        words.retain(|word| word != "-lcudadevrt");
+        words.push(library.display().to_string());
+        let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &words)?;
+        Ok(done.run.status == Status::Exit(0) && self.makes_the_same(&done))
     }
 
     /// True if nvlink's output of the link with `words` is culd's. Differences of the layout in
