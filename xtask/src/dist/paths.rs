@@ -50,8 +50,11 @@ impl Folders {
         let bytes = fs::read(file).with_context(|| file.display().to_string())?;
         for (folder, _) in &self.0 {
             let name = folder.as_os_str().as_encoded_bytes();
-            // A root folder as home is no evidence.
-            let found = name.len() > 1 && bytes.windows(name.len()).any(|part| part == name);
+            // A folder of that name in another is none of these: "$here/root/" in a script is not
+            // the home of root. And the root folder as home is no evidence.
+            let is_path = |at: usize| at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+            let mut parts = bytes.windows(name.len()).enumerate();
+            let found = name.len() > 1 && parts.any(|(at, part)| part == name && is_path(at));
             ensure!(!found, "{} has the path {}", file.display(), folder.display());
         }
         Ok(())
@@ -69,6 +72,8 @@ mod tests {
         let folders = Folders(vec![("/opt/builder".into(), "/home"), ("/".into(), "/root")]);
         fs::write(&file, b"\x7fELF /rust/library /opt/build").expect("a file");
         folders.check(&file).expect("no such folder in it");
+        fs::write(&file, b"\x7fELF $here/opt/builder/link.sh").expect("a file");
+        folders.check(&file).expect("a folder of that name in another");
         fs::write(&file, b"\x7fELF\0/opt/builder/src/main.rs\0").expect("a file");
         let error = folders.check(&file).expect_err("it has one").to_string();
         assert!(error.ends_with("has the path /opt/builder"), "{error}");
