@@ -64,12 +64,12 @@ impl Interface {
             return code as c_int;
         }
         let older = match code {
-            // Its header has names for these, which it does not use.
+            // NVIDIA's header of 12.9 names these, and its library does not return them.
             ResultCode::NullInput
             | ResultCode::IncompatibleOptions
             | ResultCode::IncorrectInputType => ResultCode::InvalidInput,
             ResultCode::LtoNotEnabled => ResultCode::Internal,
-            // It takes any number for an architecture, and fails later.
+            // It does not name these: the library takes any number for an architecture.
             ResultCode::UnrecognizedArch | ResultCode::UnsupportedArch => {
                 ResultCode::UnrecognizedOption
             }

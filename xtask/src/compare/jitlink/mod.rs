@@ -277,7 +277,11 @@ impl JitLinkBench {
         let mut results = Vec::new();
         for (group, expected) in &theirs {
             let actual = ours.get(group).map_or("", String::as_str);
-            if expected.ends_with(DIED) && !actual.ends_with(DIED) {
+            if actual.ends_with(DIED) {
+                results.push((group.clone(), Some("our library dies".to_owned())));
+                continue;
+            }
+            if expected.ends_with(DIED) {
                 results.push((format!("{group}: NVIDIA's library dies"), None));
                 continue;
             }
