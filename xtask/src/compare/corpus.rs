@@ -158,9 +158,9 @@ impl CorpusPlan {
         let mut archs = case.link_arch.clone().or_else(|| case.archs.clone()).unwrap_or_else(all);
         let mixed = case.link_arch.is_some() || !case.file_arch.is_empty();
         if !mixed {
-            let later = PtxArch::MERCURY.map(|arch| arch.0.to_owned());
-            let wanted: Vec<String> =
-                later.into_iter().filter(|arch| shows_later(&archs, arch)).collect();
+            let later = PtxArch::MERCURY.into_iter().chain(PtxArch::NAMED);
+            let later = later.map(|arch| arch.0.to_owned());
+            let wanted: Vec<String> = later.filter(|arch| shows_later(&archs, arch)).collect();
             archs.extend(wanted);
             // A result for sm_75 is expected for earlier ones, too.
             if archs.iter().any(|arch| arch == "sm_75") {
@@ -188,7 +188,8 @@ fn shows_later(archs: &[String], arch: &str) -> bool {
 impl CorpusCase {
     /// The expected result of links for `arch`.
     fn expected(&self, arch: &str) -> CorpusEnd {
-        let mercury = PtxArch::MERCURY.iter().any(|mercury| mercury.0 == arch);
+        let mut later = PtxArch::MERCURY.iter().chain(&PtxArch::NAMED);
+        let mercury = later.any(|mercury| mercury.0 == arch);
         self.expect_mercury.filter(|_| mercury).unwrap_or(self.expect)
     }
 

@@ -51,14 +51,23 @@ impl PtxArch {
         PtxArch("sm_90a"),
     ];
 
+    /// Targets of some releases only, or with the rules of another: used where they are named.
+    pub const NAMED: [PtxArch; 5] = [
+        PtxArch("sm_101"),
+        PtxArch("sm_101a"),
+        PtxArch("sm_103a"),
+        PtxArch("sm_120a"),
+        PtxArch("sm_121a"),
+    ];
+
     /// The architecture of that name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::known().find(|arch| arch.0 == name)
     }
 
-    /// All architectures, in ascending order.
+    /// All architectures.
     pub fn known() -> impl Iterator<Item = Self> {
-        Self::OLD.into_iter().chain(Self::ALL).chain(Self::MERCURY)
+        Self::OLD.into_iter().chain(Self::ALL).chain(Self::MERCURY).chain(Self::NAMED)
     }
 
     /// The SM number, without a suffix such as `a`.
