@@ -175,9 +175,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 fn succeed(command: &mut Command) -> Result<Run> {
-    let run = process::run(command, LIMIT)?;
-    ensure!(run.status.success(), "{command:?}: {}\n{}", run.status, run.stderr_text());
-    Ok(run)
+    process::succeed(command, LIMIT)
 }
 
 fn generate(archs: &[&str]) -> Vec<String> {

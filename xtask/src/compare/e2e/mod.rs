@@ -119,9 +119,7 @@ fn same_words(expected: &Run, actual: &Run) -> Result<()> {
 
 /// Runs a command that must succeed.
 fn succeed(command: &mut Command) -> Result<Run> {
-    let run = finish(command)?;
-    ensure!(run.status.success(), "{command:?}: {}\n{}", run.status, run.stderr_text());
-    Ok(run)
+    process::succeed(command, LIMIT)
 }
 
 fn finish(command: &mut Command) -> Result<Run> {

@@ -3,6 +3,7 @@
 //! In: a command. Out: its status, its output, the time it took. Guaranteed: it returns soon after
 //! the limit even if the command has children, because its whole process group is killed.
 
+use anyhow::{Context, Result, ensure};
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -66,6 +67,16 @@ impl Run {
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
+}
+
+/// Runs a command that must succeed within `limit`.
+///
+/// # Errors
+/// When it cannot be started, or does not succeed: with what it said.
+pub fn succeed(command: &mut Command, limit: Duration) -> Result<Run> {
+    let run = run(command, limit).with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(run.status.success(), "{command:?}: {}\n{}", run.status, run.stderr_text());
+    Ok(run)
 }
 
 /// Runs `command` for at most `limit`.
