@@ -419,8 +419,8 @@ export! {
             if major.is_null() || minor.is_null() {
                 return ResultCode::NullInput;
             }
-            put(major, INTERFACE.version.0);
-            put(minor, INTERFACE.version.1)
+            put(major, INTERFACE.version.0.into());
+            put(minor, INTERFACE.version.1.into())
         })
     }
 }

@@ -3,7 +3,7 @@
 //! In: the feature. Out: an [`Interface`]. Guaranteed: nothing else in this crate looks at the
 //! feature, except the lists of exported names.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 
 use culd_cubin::arch::Arch;
 use culd_link::Dialect;
@@ -13,7 +13,7 @@ use crate::result::ResultCode;
 /// The differences between the libraries of two major releases.
 pub(crate) struct Interface {
     /// The result of `nvJitLinkVersion`: the release whose codes and logs are followed.
-    pub(crate) version: (c_uint, c_uint),
+    pub(crate) version: (u16, u16),
     /// The last release whose rules are followed, ten times its number. Newer objects are linked,
     /// and so refused, by those of `version`.
     last: u16,
@@ -52,10 +52,8 @@ pub(crate) const INTERFACE: Interface = if cfg!(feature = "cuda12") { CUDA_12 } 
 impl Interface {
     /// The release of [`Interface::version`].
     fn usual(&self) -> &'static Dialect {
-        match self.version.0 {
-            12 => Dialect::for_toolkit(129),
-            _ => Dialect::usual(),
-        }
+        let (major, minor) = self.version;
+        Dialect::for_toolkit(10 * major + minor)
     }
 
     /// The number of a result in the header of the major release.

@@ -222,12 +222,10 @@ fn words(options: &CommandOptions) -> Result<Vec<OsString>, UsageError> {
 
 /// The program's folders of libraries, `folder` first.
 fn library_folders(folder: &Path) -> OsString {
-    let mut folders = folder.as_os_str().to_owned();
-    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
-        folders.push(":");
-        folders.push(others);
-    }
-    folders
+    let others = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty());
+    let folder = folder.as_os_str().to_owned();
+    let folders: Vec<OsString> = [folder].into_iter().chain(others).collect();
+    folders.join(OsStr::new(":"))
 }
 
 /// The program in the folder of this one, or in PATH.

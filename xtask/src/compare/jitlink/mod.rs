@@ -15,6 +15,7 @@ use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::random::generate::model::PtxArch;
 use culd_testkit::reference::compare;
+use culd_testkit::reference::oracle::Release;
 use culd_testkit::reference::oracle::process::{self, Run};
 use culd_testkit::reference::oracle::wheels::Environment;
 use serde::Deserialize;
@@ -89,15 +90,8 @@ struct JitLinkBench {
     toolkit: PathBuf,
     /// One with cuda.bindings.
     python: PathBuf,
-    /// The end of the names that calls.c calls.
-    suffix: &'static str,
-    /// The release is the one whose options and logs ours has. Of others, codes and images are
-    /// compared.
-    is_followed: bool,
-    /// The wheels with NVIDIA's library and ptxas, and where that lies.
-    wheels: places::LibraryWheels,
-    /// Each group of calls has a process of its own: NVIDIA's library dies of some.
-    alone: bool,
+    major: MajorRelease,
+    release: &'static Release,
 }
 
 /// The releases whose options and logs our libraries have.
@@ -107,25 +101,38 @@ const FOLLOWED: [&str; 2] = ["12.9", "13.0"];
 const DIED: &str = "died\n";
 
 /// What depends on the major release.
+#[derive(Clone, Copy)]
 struct MajorRelease {
     /// The library under test.
     library: &'static str,
     /// The end of the functions' names in the first header.
     suffix: &'static str,
-    /// An environment in which cuda.bindings runs, and its packages.
-    bindings: (&'static str, &'static [&'static str]),
+    /// An environment in which cuda.bindings runs, and its wheel.
+    bindings: (&'static str, &'static str),
+    /// The wheels with NVIDIA's library and ptxas; without any, those of the release.
+    wheels: &'static [&'static str],
+    /// The package with NVIDIA's library, and its name in there.
+    place: (&'static str, &'static str),
+    /// Each group of calls has a process of its own: NVIDIA's library dies of some.
+    alone: bool,
 }
 
 const CUDA_12: MajorRelease = MajorRelease {
     library: "libnvJitLink12.so",
     suffix: "12_0",
-    bindings: ("bindings-12", &["cuda-bindings==12.9.4"]),
+    bindings: ("bindings-12", "cuda-bindings==12.9.4"),
+    wheels: &[],
+    place: ("nvidia/nvjitlink", "libnvJitLink.so.12"),
+    alone: true,
 };
 
 const CUDA_13: MajorRelease = MajorRelease {
     library: "libnvJitLink.so",
     suffix: "13_0",
-    bindings: ("bindings", &["cuda-bindings==13.0.3"]),
+    bindings: ("bindings", "cuda-bindings==13.0.3"),
+    wheels: &["nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"],
+    place: ("nvidia/cu13", "libnvJitLink.so.13"),
+    alone: false,
 };
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
@@ -160,16 +167,11 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
         toolkit: oracle.toolkit().to_owned(),
         python: Environment::install(
             &workspace::target().join(major.bindings.0),
-            major.bindings.1,
+            &[major.bindings.1],
         )?
         .program("python3"),
-        suffix: major.suffix,
-        is_followed: FOLLOWED.contains(&oracle.release().name),
-        wheels: match oracle.release().has_nvcc() {
-            true => places::CUDA_13,
-            false => places::of_cuda_12(oracle.release()),
-        },
-        alone: !oracle.release().has_nvcc(),
+        major,
+        release: oracle.release(),
     };
     bench.compile()?;
     let number = |arch: &PtxArch| arch.0.trim_start_matches("sm_").to_owned();
@@ -189,8 +191,8 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             );
             continue;
         }
-        if bench.is_followed {
-            let later = if bench.alone { &[] } else { listed.option.as_slice() };
+        if bench.is_followed() {
+            let later = if major.alone { &[] } else { listed.option.as_slice() };
             checks.add(&format!("sm_{arch} options"), bench.options(&arch, later)?.as_deref());
         }
         for (group, what) in bench.compare(&dir, &arch, &listed.difference)? {
@@ -207,6 +209,12 @@ type CallTranscript = BTreeMap<String, String>;
 const ROUNDS: &str = "1000";
 
 impl JitLinkBench {
+    /// True for a release whose options and logs ours has. Of others, codes and images are
+    /// compared.
+    fn is_followed(&self) -> bool {
+        FOLLOWED.contains(&self.release.name)
+    }
+
     /// Times of a program of three small objects.
     fn time(&self, dir: &Path, arch: &str) -> Result<String> {
         let mut timer = Command::new(&self.timer);
@@ -222,7 +230,7 @@ impl JitLinkBench {
         for (source, program) in [("calls.c", &self.program), ("time_links.c", &self.timer)] {
             let mut gcc = Command::new("gcc");
             gcc.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o"]).arg(program);
-            gcc.arg(self.folder.join(source)).arg(format!("-DRELEASE={}", self.suffix));
+            gcc.arg(self.folder.join(source)).arg(format!("-DRELEASE={}", self.major.suffix));
             gcc.arg("-I").arg(workspace::root().join("crates/jitlink/include")).arg("-ldl");
             let run = process::run(&mut gcc, LIMIT).context("gcc")?;
             ensure!(run.status.success(), "{source}: {}", run.stderr_text());
@@ -252,7 +260,7 @@ impl JitLinkBench {
         let unknown = |line: &&str| {
             let words = line.split_once(": ").map_or("", |(words, _)| words);
             let said = format!("{words}: 1 'ERROR NVJITLINK_ERROR_UNRECOGNIZED_ARCH");
-            self.alone && ours.lines().any(|line| line.starts_with(&said))
+            self.major.alone && ours.lines().any(|line| line.starts_with(&said))
         };
         let rest = |text: &str| -> String {
             let lines = text.lines().filter(|line| !is_later(line) && !unknown(line));
@@ -289,11 +297,11 @@ impl JitLinkBench {
             let is_here = |entry: &&ListedCalls| {
                 let major = entry.major.as_ref();
                 entry.group == *group
-                    && major.is_none_or(|major| self.suffix.starts_with(major.as_str()))
+                    && major.is_none_or(|major| self.major.suffix.starts_with(major.as_str()))
             };
             if let Some(difference) = differences.iter().find(is_here) {
                 what = match what {
-                    _ if !self.is_followed => None,
+                    _ if !self.is_followed() => None,
                     None => Some("the same, but differences.toml lists it".to_owned()),
                     Some(_) if actual.contains(&difference.ours) => None,
                     Some(_) => Some(format!("not '{}':\n{actual}", difference.ours)),
@@ -311,11 +319,14 @@ impl JitLinkBench {
             }
             results.push((group.clone(), what));
         }
-        results
-            .push(("images".to_owned(), images(dir, arch, ("theirs", "ours"), self.is_followed)?));
+        results.push((
+            "images".to_owned(),
+            images(dir, arch, ("theirs", "ours"), self.is_followed())?,
+        ));
         results.push(("cuda.bindings".to_owned(), self.bindings(dir, arch)?));
         let script = self.folder.join("places.py");
-        let places = places::check(&self.under_test, self.wheels, (&script, arch), dir)?;
+        let places =
+            places::check(&self.under_test, (&self.major, self.release), (&script, arch), dir)?;
         results.push(("places".to_owned(), places));
         Ok(results)
     }
@@ -326,7 +337,7 @@ impl JitLinkBench {
         let ours = self.with_bindings(dir, arch, &self.under_test, "ours-bindings")?;
         ensure!(theirs.contains("loaded: only the one"), "for NVIDIA's library:\n{theirs}");
         match first_difference(&theirs, &ours) {
-            None => images(dir, arch, ("theirs-bindings", "ours-bindings"), self.is_followed),
+            None => images(dir, arch, ("theirs-bindings", "ours-bindings"), self.is_followed()),
             what => Ok(what),
         }
     }
@@ -348,7 +359,7 @@ impl JitLinkBench {
         let logs = |line: &str| {
             ["version ", "error ", "ERROR "].iter().any(|start| line.starts_with(start))
         };
-        let other = |line: &&str| self.is_followed || !logs(line);
+        let other = |line: &&str| self.is_followed() || !logs(line);
         Ok(text.lines().filter(other).flat_map(|line| [line, "\n"]).collect())
     }
 
@@ -367,7 +378,7 @@ impl JitLinkBench {
         }
         fs::create_dir_all(&out)?;
         let calls = self.folder.join("calls.txt");
-        if !self.alone {
+        if !self.major.alone {
             let (run, text) = self.calls(dir, arch, caller, library, (&out, &calls))?;
             if !run.status.success() {
                 bail!("{name} for sm_{arch}: {}: {}", run.status, run.stderr_text());
@@ -410,7 +421,7 @@ impl JitLinkBench {
         let run = process::run(&mut command, LIMIT)?;
         let text = String::from_utf8_lossy(&run.stdout).into_owned();
         fs::write(out.join("transcript"), &text)?;
-        let text = if self.is_followed { text } else { codes(&text) };
+        let text = if self.is_followed() { text } else { codes(&text) };
         Ok((run, text))
     }
 }

@@ -11,52 +11,26 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::LIMIT;
+use super::{LIMIT, MajorRelease};
 use crate::workspace;
-
-/// The wheels that a user installs, and the place of NVIDIA's library in them.
-#[derive(Clone, Copy)]
-pub(super) struct LibraryWheels {
-    /// The release in the name of the environment.
-    suffix: &'static str,
-    bindings: &'static str,
-    /// NVIDIA's library and ptxas.
-    library: &'static [&'static str],
-    package: &'static str,
-    name: &'static str,
-}
-
-pub(super) const CUDA_13: LibraryWheels = LibraryWheels {
-    suffix: "",
-    bindings: "cuda-bindings==13.0.3",
-    library: &["nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"],
-    package: "nvidia/cu13",
-    name: "libnvJitLink.so.13",
-};
-
-/// Those of a release of CUDA 12.
-pub(super) fn of_cuda_12(release: &'static Release) -> LibraryWheels {
-    LibraryWheels {
-        suffix: release.name,
-        bindings: "cuda-bindings==12.9.4",
-        library: release.wheels,
-        package: "nvidia/nvjitlink",
-        name: "libnvJitLink.so.12",
-    }
-}
 
 /// Links in each place with `library`; `dir` has the inputs for `arch`.
 pub(super) fn check(
     library: &Path,
-    wheels: LibraryWheels,
+    (major, release): (&MajorRelease, &'static Release),
     (script, arch): (&Path, &str),
     dir: &Path,
 ) -> Result<Option<String>> {
-    let target = workspace::target().join(format!("plain-bindings{}", wheels.suffix));
-    let all = [&[wheels.bindings], wheels.library].concat();
-    let environment = Environment::install(&target, &all)?;
-    let folder = environment.package(wheels.package)?.join("lib");
-    let (place, moved) = (folder.join(wheels.name), folder.join(format!("{}.nvidia", wheels.name)));
+    // The wheels that a user installs: cuda.bindings, NVIDIA's library and ptxas.
+    let (suffix, wheels) = match major.wheels {
+        [] => (release.name, release.wheels),
+        wheels => ("", wheels),
+    };
+    let environment = workspace::target().join(format!("plain-bindings{suffix}"));
+    let environment = Environment::install(&environment, &[&[major.bindings.1], wheels].concat())?;
+    let (package, name) = major.place;
+    let folder = environment.package(package)?.join("lib");
+    let (place, moved) = (folder.join(name), folder.join(format!("{name}.nvidia")));
     if moved.exists() {
         // An earlier run was interrupted.
         fs::rename(&moved, &place)?;
