@@ -64,17 +64,33 @@ impl LtoFolder {
         self.compiler_and("");
     }
 
-    /// The same, with the commands `more` at its end. It makes `smooth.cubin` when names are read
-    /// from an object.
+    /// The same, with the commands `more` for each request, in front of the reply. It makes
+    /// `smooth.cubin` when names are read from an object.
     fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",
             &format!(
-                "kind=$1 out=$2 text='// made of'\nprintf '%s\\n' \"$*\" >> words\nwhile [ $# -gt 0 ]; do\n\
-                 [ \"$1\" = --input ] && text=\"$text $(head -c 2 $4)\"\n\
-                 [ \"$1\" = --roots ] && cp $2 roots\nshift\ndone\n\
-                 printf '%s\\n\\0' \"$text\" > $out\n[ $kind = object ] && cp {} $out\n\
-                 echo made by a script\n{more}",
+                "while read -r count; do\n\
+                 text='// made of' said='made by a script' line= next=word\n\
+                 while [ $count -gt 0 ]; do\n\
+                 read -r size; head -c $size > part; count=$((count-1))\n\
+                 case $next in\n\
+                 bytes) text=\"$text $(head -c 2 part)\" next=word; continue;;\n\
+                 roots) cp part roots; next=word; continue;;\n\
+                 kind) next=name;; name) next=bytes;;\n\
+                 *) case $(tr -d '\\0' < part) in --input) next=kind;; --roots) next=roots;; esac;;\n\
+                 esac\n\
+                 line=\"$line $(cat part)\"\n\
+                 done\n\
+                 printf '%s\\n' \"$*$line\" >> words\n\
+                 kind=${{line%% --*}} kind=${{kind# }}\n\
+                 printf '%s\\n\\0' \"$text\" > made\n[ $kind = object ] && cp {} made\n\
+                 {more}\n\
+                 printf '%s' \"$said\" > report\n\
+                 {{ echo 2; wc -c < report; cat report; wc -c < made; cat made; }} > reply\n\
+                 [ -s made ] || {{ echo 1; wc -c < report; cat report; }} > reply\n\
+                 cat reply >&0\n\
+                 done",
                 self.path("smooth.cubin").display()
             ),
         );
@@ -138,7 +154,7 @@ fn without_a_compiler_the_error_says_what_is_missing() {
          crates/lto' installs it, and 'cargo xtask dist' puts it beside culd\n"
     );
     assert!(!exists(&world.path("out")));
-    world.script("culd-lto", "echo 'failed: no library'; echo 'second line'; exit 1");
+    world.script("culd-lto", "echo 'no library'; echo 'second line' >&2; exit 1");
     let done = world.run("a.ltoir -o out");
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(
@@ -155,11 +171,11 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
     assert_eq!(fs::read(world.path("out")).unwrap(), world.whole());
     let words = world.words();
-    assert!(words.starts_with("ptx /"), "{words}");
     // The toolkit of -nvvmpath comes first, for ptxas too.
-    assert!(words.contains("out --toolkit toolkit --toolkit "), "{words}");
-    assert!(words.contains(" --option -arch=sm_90 --option -lto --option -ptx"));
-    assert!(words.contains("--input ltoir a.ltoir /") && words.contains("--input ltoir b.ltoir /"));
+    assert!(words.starts_with("--toolkit toolkit --toolkit "), "{words}");
+    let request = " ptx --option -arch=sm_90 --option -lto --option -ptx \
+                   --input ltoir a.ltoir --input ltoir b.ltoir\n";
+    assert!(words.ends_with(request), "{words}");
     // The output is PTX if asked for; options for the compiler reach it.
     let done = world.run("-emit-ptx -Xnvvm -opt-level=2 a.ltoir b.ltoir -o text");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
@@ -229,7 +245,9 @@ fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
 #[test]
 fn messages_of_the_compiler_are_reported_as_by_nvlink() {
     let world = LtoFolder::new();
-    world.compiler_and("printf 'opt: no such option\\n'; echo 'raw line' >&2");
+    world.compiler_and(
+        "said=\"$said\n$(printf 'opt: no such option\\n.')\" said=${said%.}; echo 'raw line' >&2",
+    );
     let done = world.run("a.ltoir b.ltoir -o out");
     let expected = "raw line\nculd info    : opt: no such option\n\n";
     assert_eq!((said(&done).as_str(), done.status.code()), (expected, Some(0)));
@@ -237,8 +255,8 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
         (5, "x.o: no\\nERROR NVVM_ERROR_X (9) in nvvmCompileProgram\\n", "JIT compile failed"),
         (14, "newer\\n", "nvvm error"),
     ] {
-        let refuses = format!("printf 'refused {code} by /lib\\n{report}'; exit 1");
-        world.script("culd-lto", &refuses);
+        let report = format!("$(printf 'refused {code} by /lib\\n{report}.')");
+        world.compiler_and(&format!("said=\"{report}\" said=${{said%.}}; : > made"));
         let done = world.run("a.ltoir b.ltoir -o new");
         assert_eq!(done.status.code(), Some(1));
         let first = if code == 5 { "culd info    : x.o: no\nNVVM_ERROR_X\n" } else { "" };
@@ -343,9 +361,9 @@ fn other_code_is_linked_with_it() {
     let roots = fs::read_to_string(world.path("roots")).unwrap();
     assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
     let words = world.words();
-    assert!(words.contains(" --roots /"));
+    assert!(words.contains(" ptx --roots "));
     // The names come from an object of it, in a link with LTO-IR that needs something else.
-    let object = |line: &str| line.starts_with("object ") && line.contains(" --roots /");
+    let object = |line: &str| line.contains(" object --") && line.contains(" --roots ");
     assert!(words.lines().any(object), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
@@ -378,7 +396,7 @@ fn names_that_cannot_be_had_end_the_link() {
     let world = LtoFolder::new();
     for (more, why) in [
         ("[ $kind = object ] && kill -9 $$; true", "it does not say why"),
-        ("[ $kind = object ] && cp ptxas $out; true", "libnvJitLink made no object of LTO-IR"),
+        ("[ $kind = object ] && cp ptxas made; true", "libnvJitLink made no object of LTO-IR"),
     ] {
         world.compiler_and(more);
         let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");

@@ -30,6 +30,8 @@ mod lto;
 #[cfg(not(feature = "lto"))]
 #[path = "no_lto.rs"]
 mod lto;
+#[cfg(feature = "lto")]
+mod lto_program;
 mod messages;
 #[cfg(feature = "command")]
 mod nvcc;

@@ -1,109 +1,170 @@
 //! `culd-lto`: compiles LTO-IR for `culd -lto`.
 //!
-//! In: the wanted output and its path, options and inputs, from `culd`. Out: a file with PTX or a
-//! cubin; on standard output a line about the result, and the log of NVIDIA's library; on standard
-//! error the libraries' own lines. Exit status 1 if there is no output. It is a separate program so
-//! that NVIDIA's library, which is loaded at run time, is not loaded into the linker, which ships
-//! as a static program.
+//! In: requests of `culd` on standard input, a socket. Out: a reply to each on the same socket; on
+//! standard output and error the lines of NVIDIA's libraries. It is a separate program so that
+//! these, which are loaded at run time, are not loaded into the linker, which ships as a static
+//! program. It stays for several requests, because to load them takes as long as to compile a small
+//! program.
 #![forbid(unsafe_code)]
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use culd_lto::{
     CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, find, find_nvvm,
     lto_ir,
 };
+use culd_text::message;
 
 const USAGE: &str = "\
-usage: culd-lto ptx|object|cubin OUTPUT [--toolkit DIR]... [--roots FILE] [--option WORD]...
-                [--input KIND NAME FILE]...
-Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto. The first option names the target.
-KIND is ltoir, fatbin, object or cubin.
-FILE of --roots is NVVM IR that names what has to stay; NVIDIA's libnvvm makes LTO-IR of it.
+usage: culd-lto [--toolkit DIR]...
+Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto, which sends requests to standard
+input, a socket:
+  ptx|object [--roots TEXT] [--option WORD]... [--input ltoir|fatbin NAME BYTES]...
+The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
+makes LTO-IR of it.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
-Standard output: 'made by PATH', 'refused CODE by PATH', each with the library's log behind it, or
-'failed: WHY'.";
+A reply is 'made by PATH' and the output, or 'refused CODE by PATH', each with the library's log in
+the lines behind it, or 'failed: WHY'.";
 
-/// The request of the command line.
-#[derive(Default)]
-struct CommandWords {
-    toolkits: Vec<PathBuf>,
+/// What a request asks for.
+struct CompileRequest {
+    want: LtoTarget,
     options: Vec<String>,
     inputs: Vec<(CompileInputKind, String, Vec<u8>)>,
+    roots: Roots,
+}
+
+/// The names that have to stay.
+enum Roots {
+    None,
     /// NVVM IR.
-    roots: Option<String>,
+    Text(String),
+    /// LTO-IR of it.
+    Made(Result<Vec<u8>, LtoError>),
 }
 
 fn main() -> ExitCode {
-    match run(std::env::args_os().skip(1).collect()) {
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(report) => {
-            print!("{report}");
+    let Some(toolkits) = toolkits(std::env::args_os().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::FAILURE;
+    };
+    match serve(toolkits) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("culd-lto: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// The report, of a success or of a failure.
-fn run(words: Vec<OsString>) -> Result<String, String> {
-    let failed = |why: String| format!("failed: {why}\n");
-    let mut words = words.into_iter();
-    let (want, output) = (words.next(), words.next().ok_or(failed(USAGE.to_owned()))?);
-    let want = match want.as_ref().and_then(|want| want.to_str()) {
-        Some("ptx") => LtoTarget::Ptx,
-        Some("object") => LtoTarget::Object,
-        Some("cubin") => LtoTarget::Cubin,
-        _ => return Err(failed(USAGE.to_owned())),
-    };
-    let words = read(words).map_err(failed)?;
-    let report = |error: LtoError| match &error {
-        LtoError::Refused { path, code, log, .. } => {
-            format!("refused {code} by {}\n{log}", shown(path))
-        }
-        _ => failed(error.to_string()),
-    };
-    let path = find(None, &words.toolkits).ok_or_else(|| report(LtoError::NotFound))?;
-    let inputs: Vec<CompileInput<'_>> = words
-        .inputs
-        .iter()
-        .map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes })
-        .collect();
-    let (compiler, roots) = prepared(&words, path, want).map_err(report)?;
-    let task =
-        CompileTask { options: &words.options, inputs: &inputs, want, roots: roots.as_deref() };
-    let made = compiler.compile(&task).map_err(report)?;
-    std::fs::write(&output, made.bytes)
-        .map_err(|error| failed(format!("'{}': {error}", shown(&output))))?;
-    Ok(format!("made by {}\n{}", shown(compiler.path()), made.log))
+/// The folders of the command line.
+fn toolkits(mut words: impl Iterator<Item = OsString>) -> Option<Vec<PathBuf>> {
+    let mut toolkits = Vec::new();
+    while let Some(word) = words.next() {
+        toolkits.push(words.next().filter(|_| word == "--toolkit")?.into());
+    }
+    Some(toolkits)
 }
 
-/// The library at `path`, and LTO-IR of the roots if they are needed.
-fn prepared(
-    words: &CommandWords,
-    path: PathBuf,
-    want: LtoTarget,
-) -> Result<(NvJitLink, Option<Vec<u8>>), LtoError> {
-    let Some(text) = &words.roots else { return Ok((NvJitLink::load(path)?, None)) };
-    let nvvm = find_nvvm(&path, &words.toolkits).ok_or(LtoError::NoNvvm)?;
-    let arch = words.options.first().map_or("", String::as_str);
-    let make = || lto_ir(&nvvm, text, arch);
-    if want == LtoTarget::Object {
-        let compiler = NvJitLink::load(path)?;
-        let roots = compiler.needs_other_code().then(make).transpose()?;
-        return Ok((compiler, roots));
+/// Answers requests until there is none. Requests are read by a thread of their own, which makes
+/// LTO-IR of roots, while this one loads libnvJitLink.
+fn serve(toolkits: Vec<PathBuf>) -> io::Result<()> {
+    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let (send, requests) = mpsc::channel();
+    let (source, folders) = (socket.try_clone()?, toolkits.clone());
+    let reader = thread::spawn(move || receive(source, &folders, &send));
+    let library = load(&toolkits);
+    for request in requests {
+        let compiled = match (&library, request) {
+            (_, Err(why)) => Err(LtoReply::failed(why)),
+            (Err(error), Ok(_)) => Err(LtoReply::without_output(error)),
+            (Ok(library), Ok(request)) => compile(library, request, &toolkits)
+                .map_err(|error| LtoReply::without_output(&error)),
+        };
+        let LtoReply { report, bytes } = compiled.unwrap_or_else(|reply| reply);
+        let parts = [Some(report.as_bytes()), bytes.as_deref()];
+        message::write(&mut &socket, &parts.into_iter().flatten().collect::<Vec<_>>())?;
     }
-    // To load and set up either takes as long as to compile a small program.
-    let (compiler, roots) = std::thread::scope(|scope| {
-        let roots = scope.spawn(make);
-        (NvJitLink::load(path), roots.join())
-    });
-    let roots = roots.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    Ok((compiler?, Some(roots?)))
+    reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Reads requests and sends them on, with LTO-IR of their roots.
+fn receive(
+    source: File,
+    toolkits: &[PathBuf],
+    send: &Sender<Result<CompileRequest, String>>,
+) -> io::Result<()> {
+    let mut source = BufReader::new(source);
+    while let Some(words) = message::read(&mut source)? {
+        let request = CompileRequest::of(words).map(|mut request| {
+            // Whether an object needs roots is the library's to say.
+            if request.want == LtoTarget::Ptx {
+                request.make_roots(toolkits);
+            }
+            request
+        });
+        if send.send(request).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The answer to a request.
+struct LtoReply {
+    report: String,
+    /// The output.
+    bytes: Option<Vec<u8>>,
+}
+
+impl LtoReply {
+    fn failed(why: String) -> Self {
+        LtoReply { report: format!("failed: {why}\n"), bytes: None }
+    }
+
+    fn without_output(error: &LtoError) -> Self {
+        let LtoError::Refused { path, code, log, .. } = error else {
+            return LtoReply::failed(error.to_string());
+        };
+        LtoReply { report: format!("refused {code} by {}\n{log}", shown(path)), bytes: None }
+    }
+}
+
+/// NVIDIA's libnvJitLink.
+fn load(toolkits: &[PathBuf]) -> Result<NvJitLink, LtoError> {
+    NvJitLink::load(find(None, toolkits).ok_or(LtoError::NotFound)?)
+}
+
+fn compile(
+    library: &NvJitLink,
+    mut request: CompileRequest,
+    toolkits: &[PathBuf],
+) -> Result<LtoReply, LtoError> {
+    if request.want == LtoTarget::Object && library.needs_other_code() {
+        request.make_roots(toolkits);
+    }
+    let roots = match request.roots {
+        Roots::Made(roots) => Some(roots?),
+        Roots::None | Roots::Text(_) => None,
+    };
+    let inputs = request.inputs.iter();
+    let inputs: Vec<CompileInput<'_>> =
+        inputs.map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes }).collect();
+    let made = library.compile(&CompileTask {
+        options: &request.options,
+        inputs: &inputs,
+        want: request.want,
+        roots: roots.as_deref(),
+    })?;
+    let report = format!("made by {}\n{}", shown(library.path()), made.log);
+    Ok(LtoReply { report, bytes: Some(made.bytes) })
 }
 
 /// A name or path in one line.
@@ -111,36 +172,49 @@ fn shown(name: impl AsRef<OsStr>) -> String {
     culd_text::escaped(&culd_text::name(name)).into_owned()
 }
 
-fn read(mut words: impl Iterator<Item = OsString>) -> Result<CommandWords, String> {
-    let mut read = CommandWords::default();
-    let text = |word: OsString| {
-        word.into_string().map_err(|word| format!("'{}' is not UTF-8", shown(word)))
-    };
-    let unreadable = |file: OsString, error| format!("'{}': {error}", shown(file));
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| USAGE.to_owned());
-        match word.to_str().unwrap_or_default() {
-            "--toolkit" => read.toolkits.push(value()?.into()),
-            "--option" => read.options.push(text(value()?)?),
-            "--roots" => {
-                let file = value()?;
-                let text = std::fs::read_to_string(&file);
-                read.roots = Some(text.map_err(|error| unreadable(file, error))?);
-            }
-            "--input" => {
-                let kind = match text(value()?)?.as_str() {
-                    "ltoir" => CompileInputKind::LtoIr,
-                    "fatbin" => CompileInputKind::Fatbin,
-                    "object" => CompileInputKind::Object,
-                    "cubin" => CompileInputKind::Cubin,
-                    other => return Err(format!("'{other}' is no kind of input\n{USAGE}")),
-                };
-                let (name, file) = (text(value()?)?, value()?);
-                let bytes = std::fs::read(&file).map_err(|error| unreadable(file, error))?;
-                read.inputs.push((kind, name, bytes));
-            }
-            _ => return Err(USAGE.to_owned()),
-        }
+impl CompileRequest {
+    /// Makes LTO-IR of the roots, if there are any.
+    fn make_roots(&mut self, toolkits: &[PathBuf]) {
+        let Roots::Text(text) = &self.roots else { return };
+        let arch = self.options.first().map_or("", String::as_str);
+        let make = || {
+            let library = find(None, toolkits).ok_or(LtoError::NotFound)?;
+            let nvvm = find_nvvm(&library, toolkits).ok_or(LtoError::NoNvvm)?;
+            lto_ir(&nvvm, text, arch)
+        };
+        self.roots = Roots::Made(make());
     }
-    Ok(read)
+
+    /// The request with these words; an error says what is wrong with them.
+    fn of(words: Vec<Vec<u8>>) -> Result<Self, String> {
+        let text = |word: Vec<u8>| {
+            let not_text = |word: &[u8]| format!("'{}' is not UTF-8", culd_text::bytes(word));
+            String::from_utf8(word).map_err(|error| not_text(error.as_bytes()))
+        };
+        let mut words = words.into_iter();
+        let mut word = || words.next().ok_or_else(|| USAGE.to_owned());
+        let want = match word()?.as_slice() {
+            b"ptx" => LtoTarget::Ptx,
+            b"object" => LtoTarget::Object,
+            _ => return Err(USAGE.to_owned()),
+        };
+        let mut request =
+            CompileRequest { want, options: Vec::new(), inputs: Vec::new(), roots: Roots::None };
+        while let Ok(option) = word() {
+            match option.as_slice() {
+                b"--option" => request.options.push(text(word()?)?),
+                b"--roots" => request.roots = Roots::Text(text(word()?)?),
+                b"--input" => {
+                    let kind = match word()?.as_slice() {
+                        b"ltoir" => CompileInputKind::LtoIr,
+                        b"fatbin" => CompileInputKind::Fatbin,
+                        _ => return Err(USAGE.to_owned()),
+                    };
+                    request.inputs.push((kind, text(word()?)?, word()?));
+                }
+                _ => return Err(USAGE.to_owned()),
+            }
+        }
+        Ok(request)
+    }
 }

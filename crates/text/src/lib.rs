@@ -7,7 +7,11 @@
 //!
 //! A name becomes text once, where it is read ([`name`]), and a line is escaped once, where it
 //! leaves the program.
+//!
+//! [`message`] carries bytes between `culd` and a program that it keeps running.
 #![forbid(unsafe_code)]
+
+pub mod message;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

@@ -6,6 +6,8 @@ use culd_fatbin::container::FatbinEntry;
 use culd_link::{Dialect, Input, Severity};
 
 use crate::hints::UnlinkedCode;
+#[cfg(feature = "lto")]
+use crate::lto_program::LtoProgram;
 use crate::messages::{InputError, Line};
 use crate::options::{CommandOptions, OptionId};
 use crate::registration::{ModuleNumber, Registration};
@@ -40,6 +42,9 @@ pub(crate) struct Inputs<'a> {
     pub(crate) times: Vec<CompileTime>,
     /// LTO-IR that is linked, in order.
     pub(crate) lto: Vec<LtoPiece<'a>>,
+    /// The program that compiles it, if there is LTO-IR.
+    #[cfg(feature = "lto")]
+    pub(crate) lto_program: Option<LtoProgram>,
     /// There is LTO-IR in the inputs.
     pub(crate) has_lto: bool,
     /// The number of [`Inputs::inputs`] in front of the last LTO-IR.

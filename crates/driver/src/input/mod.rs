@@ -34,6 +34,8 @@ use std::path::PathBuf;
 use culd_fatbin::host::{HostReference, SectionData};
 use culd_link::{Dialect, Session, Severity};
 
+#[cfg(feature = "lto")]
+use crate::lto_program::LtoProgram;
 use crate::messages::{Cause, Ignored, InputError, Line, warning_severity};
 use crate::options::{CommandOptions, Target};
 use crate::os::files::Identity;
@@ -130,6 +132,11 @@ pub(crate) fn gather<'a>(
     let mut lines = Vec::new();
     let ready = match target {
         Target::Real(arch) => {
+            // It loads its libraries while PTX is compiled.
+            #[cfg(feature = "lto")]
+            {
+                found.lto_program = (!found.lto.is_empty()).then(|| LtoProgram::start(options));
+            }
             ready::ready(options, arch, events, &mut found, &mut lines, sources.store, session)
         }
         // The link has no output.

@@ -17,11 +17,12 @@ use culd_link::{Session, Severity};
 
 use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
-use super::{CUBIN, CompilerLog, LtoFailure, LtoOutput, LtoTask, words};
+use super::{CUBIN, LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
     MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, Store,
 };
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::messages::{Cause, InputError, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
 use crate::os::files::InputBytes;
@@ -43,6 +44,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     found: &'l mut Inputs<'a>,
     lines: &'l mut Vec<Line>,
     session: &'l Session,
+    program: LtoProgram,
 }
 
 /// The names of all LTO-IR.
@@ -66,7 +68,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     ) -> Self {
         let used = used(options, found.references.as_ref());
         let words = Vec::new();
-        LinkTime { options, target, words, used, store, found, lines, session }
+        let program = found.lto_program.take().unwrap_or_default();
+        LinkTime { options, target, words, used, store, found, lines, session, program }
     }
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
@@ -140,7 +143,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// Adds names of LTO-IR without a sibling, from a cubin that libnvJitLink makes of it. If that
     /// fails, the compilation that follows reports the reason, or else [`LinkTime::part`].
     fn complete(&mut self, names: &mut LtoNames<'a>) {
-        let object = LtoTask { parts: &names.unknown, ..self.task() }.object();
+        let LinkTime { options, session, words, target, program, .. } = self;
+        let (arch, parts) = (target.name, &names.unknown);
+        let object = LtoTask { options, session, words, arch, parts }.object(program);
         let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
         let outline = object
             .and_then(|bytes| Outline::of_cubin(&bytes).ok_or(LtoFailure::Failed(unreadable())));
@@ -163,7 +168,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// PTX of a whole program.
     fn whole_ptx(&mut self) -> Result<Vec<u8>, InputStop> {
         let begin = Instant::now();
-        let made = self.task().ptx(&self.used, None);
+        let made = self.ptx(true, None);
         self.made(made, begin)
     }
 
@@ -183,7 +188,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
         let module = (!roots.is_empty()).then(|| roots.module());
         let begin = Instant::now();
-        let made = self.task().ptx(&[], module.as_deref());
+        let made = self.ptx(false, module.as_deref());
         let ptx = self.made(made, begin)?;
         let ptx = self.in_order(ptx);
         if let Some(failure) = names.failure {
@@ -213,9 +218,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         text.map_or(ptx, String::into_bytes)
     }
 
-    fn task(&self) -> LtoTask<'_, 'a> {
-        let (options, words, session) = (self.options, &self.words, self.session);
-        LtoTask { options, words, arch: self.target.name, parts: &self.found.lto, session }
+    /// PTX of all LTO-IR, of a whole program or with what `roots` names.
+    fn ptx(&mut self, whole: bool, roots: Option<&str>) -> Result<LtoOutput, LtoFailure> {
+        let LinkTime { options, session, words, used, target, found, program, .. } = self;
+        let more = if whole { used.as_slice() } else { &[] };
+        let (arch, parts) = (target.name, &found.lto);
+        LtoTask { options, session, words, arch, parts }.ptx(program, more, roots)
     }
 
     fn made(
@@ -275,6 +283,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// A cubin of `ptx`.
     fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
+        self.program.no_more();
         let mut compiler = PtxCompiler::new(self.options, self.target.name);
         compiler.whole_program = whole;
         let job = PtxJob { text: ptx, options: String::new() };

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
@@ -22,7 +22,7 @@ use super::place::NoPlace;
 const MOST: u64 = 4096;
 
 /// The interval at which a link that can be cancelled looks whether the program has ended.
-const LOOK: Duration = Duration::from_millis(2);
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
 /// The reason why a program was not run to its end.
 #[derive(Debug, Error)]
@@ -89,10 +89,7 @@ pub(crate) fn output(
     cancel: Option<&Cancel>,
 ) -> Result<Output, ChildError> {
     command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
-    // A setting of the user's own stays.
-    if env::var_os(HEAP.0).is_none() {
-        command.env(HEAP.0, HEAP.1);
-    }
+    set_heap(command);
     let keeps_stdout = streams.stdout.is_none();
     if let Some(stdout) = streams.stdout {
         command.stdout(stdout);
@@ -125,6 +122,20 @@ pub(crate) fn output(
     };
     let [stdout, stderr] = said.each_mut().map(contents);
     Ok(Output { status, stdout: stdout?, stderr: stderr? })
+}
+
+/// Starts `command`, a compiler that stays for several tasks.
+pub(crate) fn start_compiler(command: &mut Command) -> Result<Child, ChildError> {
+    set_heap(command);
+    let path = PathBuf::from(command.get_program());
+    command.spawn().map_err(|error| ChildError::CannotRun { path, error })
+}
+
+/// Sets [`HEAP`]; a setting of the user's own stays.
+fn set_heap(command: &mut Command) {
+    if env::var_os(HEAP.0).is_none() {
+        command.env(HEAP.0, HEAP.1);
+    }
 }
 
 /// A file in memory, without a folder; its name is visible in /proc.

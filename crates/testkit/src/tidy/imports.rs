@@ -38,6 +38,7 @@ const DRIVER_ORDER: &[&str] = &[
     "options",
     "nvcc",
     "tools",
+    "lto_program",
     "hints",
     "registration",
     "messages",

@@ -1,0 +1,298 @@
+//! `culd-lto`, running.
+//!
+//! In: requests. Out: outputs and lines. Guaranteed: the program is killed when the link is
+//! cancelled, and otherwise ends by itself when this process ends or needs it no more; its private
+//! folder is removed.
+//!
+//! The program is started as soon as LTO-IR is found, so that it loads NVIDIA's library while other
+//! inputs are compiled, and makes all compilations of the link.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::{env, fs};
+
+use culd_link::Cancel;
+use culd_text::message;
+use thiserror::Error;
+
+use crate::options::CommandOptions;
+use crate::os::child::{self, ChildError};
+use crate::os::place;
+use crate::os::scratch::Scratch;
+use crate::toolkit::programs;
+use crate::tools;
+
+/// The program that has NVIDIA's library compile.
+const PROGRAM: &str = "culd-lto";
+
+/// A file that keeps the program from the CUDA driver: it is empty, so the loader ends its search
+/// there. NVIDIA's library looks for the driver before each compilation, and starting it takes
+/// 200 ms on a machine with a GPU. nvlink never starts it, and the code is the same without it.
+const DRIVER: &str = "libcuda.so.1";
+
+/// How to get the program: installing the command alone does not bring it.
+const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'cargo install --locked --path crates/lto' \
+                          installs it, and 'cargo xtask dist' puts it beside culd";
+
+/// The output of the program.
+#[derive(Debug)]
+pub(crate) struct LtoOutput {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) said: CompilerLog,
+}
+
+/// Lines of the program.
+#[derive(Debug, Default)]
+pub(crate) struct CompilerLog {
+    /// The log of the compiler, which nvlink prints as an info.
+    pub(crate) log: String,
+    /// Lines that NVIDIA's libraries print themselves.
+    pub(crate) lines: Vec<String>,
+}
+
+/// The reason why there is no output.
+#[derive(Debug, Error)]
+pub(crate) enum LtoFailure {
+    #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
+    NoProgram,
+    #[error(transparent)]
+    NotRun(#[from] ChildError),
+    /// The lines of the program; the first has the reason.
+    #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
+    Failed(Vec<String>),
+    /// NVIDIA's library has refused.
+    #[error("'{library}' refused (code {code})")]
+    Refused { code: i32, library: String, said: CompilerLog },
+}
+
+impl LtoFailure {
+    /// Lines that explain it.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        match self {
+            LtoFailure::Failed(lines) => lines.iter().skip(1).cloned().collect(),
+            LtoFailure::NoProgram => vec![WHERE_FROM.to_owned()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The program for one link. It is started again for a request behind one that ended it.
+#[derive(Default)]
+pub(crate) struct LtoProgram {
+    running: Option<RunningProgram>,
+}
+
+impl LtoProgram {
+    /// Starts the program. If that fails, the first request reports the reason.
+    pub(crate) fn start(options: &CommandOptions) -> Self {
+        LtoProgram { running: RunningProgram::start(options).ok() }
+    }
+
+    /// The output for a request with these words.
+    pub(crate) fn compile(
+        &mut self,
+        words: &[Cow<'_, [u8]>],
+        options: &CommandOptions,
+        cancel: Option<&Cancel>,
+    ) -> Result<LtoOutput, LtoFailure> {
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => RunningProgram::start(options)?,
+        };
+        let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
+        let lines = running.lines()?;
+        let Some(reply) = reply else { return Err(LtoFailure::Failed(lines)) };
+        self.running = Some(running);
+        output(reply, lines)
+    }
+
+    /// No request follows: the program ends while the link goes on.
+    pub(crate) fn no_more(&self) {
+        if let Some(running) = &self.running {
+            running.end_requests();
+        }
+    }
+}
+
+/// The program, its private folder and what connects it.
+struct RunningProgram {
+    child: Child,
+    /// Requests and replies.
+    socket: UnixStream,
+    /// Standard output and error.
+    said: File,
+    /// Bytes of it that earlier requests have read.
+    heard: u64,
+    _folder: Scratch,
+}
+
+impl RunningProgram {
+    fn start(options: &CommandOptions) -> Result<Self, LtoFailure> {
+        let program = find().ok_or(LtoFailure::NoProgram)?;
+        let fill = |folder: &Path| fs::write(folder.join(DRIVER), "");
+        let folder = place::scratch("culd-lto-", &[DRIVER], options.output(), fill);
+        let folder = folder.map_err(ChildError::NoPlace)?;
+        let said = child::memory(c"said").map_err(ChildError::Temporary)?;
+        let (socket, stdin) = UnixStream::pair().map_err(ChildError::Temporary)?;
+        let mut command = Command::new(&program);
+        command.env("LD_LIBRARY_PATH", library_folders(&folder));
+        for toolkit in tools::toolkit_homes(options) {
+            command.arg("--toolkit").arg(toolkit);
+        }
+        let [stdout, stderr] = [said.try_clone(), said.try_clone()];
+        command.stdin(OwnedFd::from(stdin));
+        command.stdout(stdout.map_err(ChildError::Temporary)?);
+        command.stderr(stderr.map_err(ChildError::Temporary)?);
+        let child = child::start_compiler(&mut command)?;
+        Ok(RunningProgram { child, socket, said, heard: 0, _folder: folder })
+    }
+
+    /// The reply to a request; `None` if the program ended without one.
+    fn ask(
+        &mut self,
+        words: &[Cow<'_, [u8]>],
+        cancel: Option<&Cancel>,
+    ) -> Result<Option<Vec<Vec<u8>>>, ChildError> {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        let timeout = self.socket.set_read_timeout(cancel.map(|_| child::LOOK));
+        timeout.map_err(ChildError::Temporary)?;
+        // A program that has ended gives no reply either.
+        if message::write(&mut self.socket, &words).is_err() {
+            return Ok(None);
+        }
+        let reply = message::read(&mut BufReader::new(Patient { socket: &self.socket, cancel }));
+        match cancel.is_some_and(Cancel::is_cancelled) {
+            true => Err(ChildError::Cancelled),
+            false => Ok(reply.ok().flatten()),
+        }
+    }
+
+    /// Lines that the program and its libraries have printed since the last call.
+    fn lines(&mut self) -> Result<Vec<String>, ChildError> {
+        let mut new = Vec::new();
+        let mut part = [0; 4096];
+        loop {
+            let at = self.heard + new.len() as u64;
+            match self.said.read_at(&mut part, at).map_err(ChildError::Temporary)? {
+                0 => break,
+                size => new.extend_from_slice(&part[..size]),
+            }
+        }
+        self.heard += new.len() as u64;
+        Ok(culd_text::bytes(&new).lines().map(str::to_owned).collect())
+    }
+
+    fn end_requests(&self) {
+        // The program may have ended.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+    }
+}
+
+impl Drop for RunningProgram {
+    fn drop(&mut self) {
+        self.end_requests();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads until there is something, or the link is cancelled.
+struct Patient<'s> {
+    socket: &'s UnixStream,
+    cancel: Option<&'s Cancel>,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.read(bytes) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && !self.cancel.is_some_and(Cancel::is_cancelled) => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+/// The output in a reply; `lines` are those of NVIDIA's libraries.
+fn output(reply: Vec<Vec<u8>>, lines: Vec<String>) -> Result<LtoOutput, LtoFailure> {
+    let mut reply = reply.into_iter();
+    let report = culd_text::bytes(&reply.next().unwrap_or_default());
+    match reply.next() {
+        Some(bytes) => {
+            let log = report.split_once('\n').map_or("", |(_, log)| log).to_owned();
+            Ok(LtoOutput { bytes, said: CompilerLog { log, lines } })
+        }
+        None => Err(failure(&report, lines)),
+    }
+}
+
+/// The failure in the program's report; `lines` are its other lines.
+fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
+    let (first, log) = report.split_once('\n').unwrap_or((report, ""));
+    if let Some((code, library)) =
+        first.strip_prefix("refused ").and_then(|rest| rest.split_once(" by "))
+        && let Ok(code) = code.parse()
+    {
+        let said = CompilerLog { log: log.to_owned(), lines };
+        return LtoFailure::Refused { code, library: library.to_owned(), said };
+    }
+    let why = first.strip_prefix("failed: ").filter(|why| !why.is_empty());
+    let reasons = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
+    LtoFailure::Failed(reasons.chain(lines).collect())
+}
+
+/// The program's folders of libraries, `folder` first.
+fn library_folders(folder: &Path) -> OsString {
+    let others = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty());
+    let folder = folder.as_os_str().to_owned();
+    let folders: Vec<OsString> = [folder].into_iter().chain(others).collect();
+    folders.join(OsStr::new(":"))
+}
+
+/// The program in the folder of this one, or in PATH.
+fn find() -> Option<PathBuf> {
+    // The file behind a link: a shadow's nvlink has no such neighbour.
+    let own = env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
+    programs::in_folders(own.into_iter().chain(programs::folders()), PROGRAM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_the_program_are_read() {
+        let lines = || vec!["opt: no".to_owned()];
+        let LtoFailure::Refused { code, library, said } =
+            failure("refused 5 by /a b/lib.so\nlog 1\nlog 2\n", lines())
+        else {
+            panic!("not refused");
+        };
+        assert_eq!((code, library.as_str()), (5, "/a b/lib.so"));
+        assert_eq!((said.log.as_str(), said.lines), ("log 1\nlog 2\n", lines()));
+        let failed = failure("failed: no library\nmore\n", Vec::new());
+        assert_eq!(
+            (failed.to_string().as_str(), failed.notes()),
+            ("no library", vec!["more".to_owned()])
+        );
+        for report in ["", "refused x by y", "refused", "failed: "] {
+            let failed = failure(report, Vec::new());
+            assert!(matches!(failed, LtoFailure::Failed(_)), "{report}");
+        }
+        assert_eq!(failure("", Vec::new()).to_string(), "it does not say why");
+    }
+}
