@@ -44,6 +44,20 @@ pub(crate) fn oracle_of(release: &'static Release) -> Result<Oracle> {
     })
 }
 
+/// The tools of a release with an nvcc: those of [`oracle_of`], or for releases whose wheels have
+/// none a toolkit in the folder of `CULD_TOOLKITS`.
+pub(crate) fn oracle_with_nvcc(release: &'static Release) -> Result<Oracle> {
+    if release.has_nvcc() {
+        return oracle_of(release);
+    }
+    let folder = env::var_os("CULD_TOOLKITS").map(|folder| Path::new(&folder).join(release.name));
+    let folder = folder.filter(|folder| folder.join("bin/nvcc").is_file());
+    let folder = folder.with_context(|| {
+        format!("the folder of CULD_TOOLKITS has no toolkit '{}' with nvcc", release.name)
+    })?;
+    Ok(Oracle::of_toolkit(release, &folder))
+}
+
 /// A program or library of this workspace, built in the same profile as this program: `cargo xtask`
 /// takes those of the release build, `target/debug/xtask` those of its own folder.
 pub(crate) fn built(name: &str) -> PathBuf {

@@ -5,7 +5,7 @@
 //! the target folder; exit code 1 if outputs, messages or status differ.
 
 use super::Suite;
-use super::setup::Setup;
+use super::setup::{Common, Setup};
 use super::tally::Checks;
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
@@ -21,9 +21,10 @@ use std::process::ExitCode;
 pub(super) const SUITE: Suite = Suite {
     name: "real",
     about: "programs of our own with libraries of NVIDIA's",
-    takes: &[],
+    takes: &[Common::Release],
     help: "\
 Operands: libraries, cudadevrt, cccl, nvshmem, nvshmem-mercury and nvshmem-later; without any, all are linked.
+By 12.4, with its toolkit in the folder of CULD_TOOLKITS: cudadevrt, cccl and nvshmem; by 11.8: cudadevrt.
 ",
     run,
 };
@@ -34,6 +35,8 @@ struct Corpus {
     /// Folder of `testdata/real` and its files in link order.
     folder: &'static str,
     files: &'static [&'static str],
+    /// The releases that link them.
+    releases: &'static [&'static str],
     /// SM numbers of the objects and links.
     archs: &'static [u32],
     /// Wheel with the library; without one, it is in the toolkit.
@@ -45,6 +48,9 @@ struct Corpus {
 /// succeeds.
 type LibraryLink = (&'static str, &'static [&'static str], &'static [&'static str], bool);
 
+/// The release that suites follow by default.
+const CUDA_13: &[&str] = &["13.0"];
+
 /// `LIB` stands for the folder of the library, `TOOLKIT` for that of the toolkit.
 #[rustfmt::skip]
 const CORPORA: &[Corpus] = &[
@@ -52,22 +58,16 @@ const CORPORA: &[Corpus] = &[
         name: "cudadevrt",
         folder: "cdp",
         files: &["tree", "leaf", "streams", "plain"],
+        releases: CUDA_13,
         archs: &[75, 80, 86, 89, 90, 100, 120],
         wheel: None,
-        links: &[
-            ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
-            ("by name", &[], &["LIB/libcudadevrt.a"], true),
-            ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
-            ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
-            ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
-            ("one kernel", &["-kernels-used=tree"], &["-LLIB", "-lcudadevrt"], true),
-            ("missing", &[], &[], false),
-        ],
+        links: CUDADEVRT,
     },
     Corpus {
         name: "cudadevrt-unused",
         folder: "cdp",
         files: &["plain"],
+        releases: CUDA_13,
         archs: &[80, 90, 100, 120],
         wheel: None,
         links: &[
@@ -79,21 +79,25 @@ const CORPORA: &[Corpus] = &[
         name: "cccl",
         folder: "cccl",
         files: &["blocks", "shapes", "series"],
+        releases: CUDA_13,
         archs: &[90, 100],
         wheel: None,
-        links: &[
-            ("as nvcc does", &["-m64"], &["-LLIB", "-lcudadevrt"], true),
-            ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
-            ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
-            ("one kernel", &["-kernels-used=ordered"], &["-LLIB", "-lcudadevrt"], true),
-            ("object", &["-r"], &[], true),
-            ("object for debuggers", &["-r", "-g"], &[], true),
-        ],
+        links: CCCL,
+    },
+    Corpus {
+        name: "cccl",
+        folder: "cccl",
+        files: &["blocks", "shapes", "series"],
+        releases: CUDA_13,
+        archs: &[90, 100],
+        wheel: None,
+        links: CCCL_OBJECTS,
     },
     Corpus {
         name: "nvshmem",
         folder: "nvshmem",
         files: &["put", "barrier"],
+        releases: CUDA_13,
         archs: &[80, 90],
         wheel: NVSHMEM_3_8,
         links: NVSHMEM,
@@ -103,6 +107,7 @@ const CORPORA: &[Corpus] = &[
         name: "nvshmem-mercury",
         folder: "nvshmem",
         files: &["put", "barrier"],
+        releases: CUDA_13,
         archs: &[100, 120],
         wheel: Some(("nvidia-nvshmem-cu13==3.4.5", "nvidia/nvshmem")),
         links: NVSHMEM,
@@ -113,14 +118,89 @@ const CORPORA: &[Corpus] = &[
         name: "nvshmem-later",
         folder: "nvshmem",
         files: &["put", "barrier"],
+        releases: CUDA_13,
         archs: &[100],
         wheel: NVSHMEM_3_8,
+        links: NVSHMEM,
+    },
+    Corpus {
+        name: "cudadevrt",
+        folder: "cdp",
+        files: &["tree", "leaf", "streams", "plain"],
+        releases: &["12.4"],
+        archs: &[50, 60, 70, 75, 80, 86, 89, 90],
+        wheel: None,
+        links: CUDADEVRT,
+    },
+    // Without the one that launches into a stream which 11.8 has not.
+    Corpus {
+        name: "cudadevrt",
+        folder: "cdp",
+        files: &["leaf", "streams", "plain"],
+        releases: &["11.8"],
+        archs: &[50, 60, 70, 75, 80, 86, 89, 90],
+        wheel: None,
+        links: CUDADEVRT_11_8,
+    },
+    Corpus {
+        name: "cccl",
+        folder: "cccl",
+        files: &["blocks", "shapes", "series"],
+        releases: &["12.4"],
+        archs: &[70, 80, 90],
+        wheel: None,
+        links: CCCL,
+    },
+    // Compiled by 12.9.
+    Corpus {
+        name: "nvshmem",
+        folder: "nvshmem",
+        files: &["put", "barrier"],
+        releases: &["12.4"],
+        archs: &[70, 80, 89, 90],
+        wheel: Some(("nvidia-nvshmem-cu12==3.4.5", "nvidia/nvshmem")),
         links: NVSHMEM,
     },
 ];
 
 /// A wheel of NVSHMEM, and the place of the library in it.
 const NVSHMEM_3_8: Option<(&str, &str)> = Some(("nvidia-nvshmem-cu13==3.8.0", "nvidia/nvshmem"));
+
+#[rustfmt::skip]
+const CUDADEVRT: &[LibraryLink] = &[
+    ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
+    ("by name", &[], &["LIB/libcudadevrt.a"], true),
+    ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
+    ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+    ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
+    ("one kernel", &["-kernels-used=tree"], &["-LLIB", "-lcudadevrt"], true),
+    ("missing", &[], &[], false),
+];
+
+/// The functions that are called are known to the driver of 11.8, so none is missing.
+#[rustfmt::skip]
+const CUDADEVRT_11_8: &[LibraryLink] = &[
+    ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
+    ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
+    ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+    ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
+    ("without it", &[], &[], true),
+];
+
+#[rustfmt::skip]
+const CCCL: &[LibraryLink] = &[
+    ("as nvcc does", &["-m64"], &["-LLIB", "-lcudadevrt"], true),
+    ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
+    ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
+    ("one kernel", &["-kernels-used=ordered"], &["-LLIB", "-lcudadevrt"], true),
+];
+
+/// Releases before 13.0 have no `-r`.
+#[rustfmt::skip]
+const CCCL_OBJECTS: &[LibraryLink] = &[
+    ("object", &["-r"], &[], true),
+    ("object for debuggers", &["-r", "-g"], &[], true),
+];
 
 #[rustfmt::skip]
 const NVSHMEM: &[LibraryLink] = &[
@@ -143,9 +223,12 @@ struct RealBench {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let cache = Cache::new(workspace::target().join("oracle-cache"));
     let wanted = setup.args.operands()?;
-    let bench = RealBench { tools: setup.tools()?, cache, work: setup.keep };
-    let corpora: Vec<_> = CORPORA.iter().filter(|corpus| is_chosen(corpus.name, &wanted)).collect();
-    ensure!(!corpora.is_empty(), "no library is called {wanted:?}");
+    let bench = RealBench { tools: setup.tools_with_nvcc()?, cache, work: setup.keep };
+    let release = bench.tools.oracle.release().name;
+    let chosen =
+        |corpus: &&Corpus| corpus.releases.contains(&release) && is_chosen(corpus.name, &wanted);
+    let corpora: Vec<_> = CORPORA.iter().filter(chosen).collect();
+    ensure!(!corpora.is_empty(), "by {release} no library of {wanted:?} is linked");
     let (mut checks, mut classes) = (Checks::default(), Classes::default());
     for corpus in corpora {
         for result in corpus.run(&bench, &mut classes).with_context(|| corpus.name)? {
@@ -215,6 +298,10 @@ impl Corpus {
         fs::create_dir_all(dir)?;
         let sources = workspace::root().join("testdata/real").join(self.folder);
         let mut flags = vec![format!("-arch=sm_{arch}")];
+        if bench.tools.oracle.release().name == "11.8" {
+            // Of a host compiler later than that release.
+            flags.push("-allow-unsupported-compiler".to_owned());
+        }
         if self.wheel.is_some() {
             flags.push(format!("-I{}", package.join("include").display()));
         }

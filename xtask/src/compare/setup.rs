@@ -95,6 +95,16 @@ impl Setup {
             Some(name) => workspace::oracle_of(name.parse()?)?,
             None => workspace::oracle()?,
         };
+        self.tools_of(oracle)
+    }
+
+    /// The same, of a release with an nvcc.
+    pub(super) fn tools_with_nvcc(&self) -> Result<Tools> {
+        let name = self.release.as_deref().unwrap_or("13.0");
+        self.tools_of(workspace::oracle_with_nvcc(name.parse()?)?)
+    }
+
+    fn tools_of(&self, oracle: Oracle) -> Result<Tools> {
         if !oracle.has_linker() {
             bail!("there is no nvlink of {}", oracle.release().name);
         }

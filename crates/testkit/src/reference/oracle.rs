@@ -90,6 +90,11 @@ impl Oracle {
         self
     }
 
+    /// All tools of `toolkit`, a folder in NVIDIA's layout.
+    pub fn of_toolkit(release: &'static Release, toolkit: &Path) -> Self {
+        Self { release, toolkit: toolkit.to_owned(), linker: ReferenceLinker::Own }
+    }
+
     /// True if there is a linker to compare with.
     pub fn has_linker(&self) -> bool {
         !matches!(self.linker, ReferenceLinker::Missing)
