@@ -6,10 +6,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use culd_fatbin::container::containers;
+use culd_fatbin::container::{Encoding, containers};
 use culd_fatbin::host::{HostObject, ModuleIds};
 use culd_fatbin::writer::{ImageTarget, InputImage};
+use culd_testkit::fixtures::case;
 use culd_testkit::fixtures::pack::{self, HostParts};
+use culd_tests::root;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
@@ -329,6 +331,50 @@ fn cubins_are_linked_where_nothing_registers_them() {
     }
 }
 
+/// Their drivers may know LZ4 only.
+#[test]
+fn images_of_cuda_12_are_compressed_as_its_drivers_can_read() {
+    let world = world();
+    let dir = world.path();
+    let old = case::assemble(&root().join("testdata/cuda12/11.8-sm_80/a.cubin.txt")).unwrap();
+    fs::write(dir.join("a.cubin"), old).unwrap();
+    let how = |words: &[&str]| {
+        let line = [&["-fatbin", "-w", "-o", "f", "-Xfatbin", "-compress-all"], words].concat();
+        let done = device_link(&line, dir);
+        assert!(done.status.success(), "{}", said(&done));
+        let bytes = fs::read(dir.join("f")).unwrap();
+        let entry = containers(&bytes).next().unwrap().unwrap().entries().next().unwrap();
+        entry.unwrap().encoding()
+    };
+    assert_eq!(how(&["-arch=sm_80", "a.cubin"]), Encoding::Lz4);
+    assert_eq!(how(&["-arch=sm_80", "-compress-mode=size", "a.cubin"]), Encoding::Zstd);
+    assert_eq!(how(&["-arch=sm_90", "saxpy.o", "smooth.o"]), Encoding::Zstd);
+}
+
+/// A program without device code has an image, too, which the driver of that release loads.
+#[test]
+fn the_release_of_a_named_toolkit_is_followed() {
+    let world = world();
+    let dir = world.path();
+    let plain = pack::host_object(&HostParts::default()).unwrap();
+    fs::write(dir.join("plain.o"), plain).unwrap();
+    for (release, target, abi) in [("12.4", "sm_60", 0x33), ("13.0", "sm_90", 0x41)] {
+        let toolkit = dir.join(release);
+        fs::create_dir_all(toolkit.join("bin")).unwrap();
+        let version = format!("{{\"cuda\" : {{\"version\" : \"{release}.1\"}}}}");
+        fs::write(toolkit.join("version.json"), version).unwrap();
+        let words = ["--cuda", release, "-w", "-arch", target, "plain.o", "-o", "d.o"];
+        let done = device_link(&words, dir);
+        assert!(done.status.success(), "{}", said(&done));
+        let images = images(&fs::read(dir.join("d.o")).unwrap());
+        assert_eq!((images.len(), images[0].1[7]), (1, abi), "{release}");
+        // What the line says comes first.
+        let own = ["--cuda", release, "-w", "-arch", "sm_90", "-Xnvlink", "--dialect=13.1"];
+        let done = device_link(&[&own[..], &["plain.o", "-o", "d.o"]].concat(), dir);
+        assert!(done.status.success(), "{}", said(&done));
+    }
+}
+
 #[test]
 fn images_of_other_architectures_are_pruned() {
     let world = world();
@@ -384,6 +430,32 @@ fn shadow(dir: &Path) -> PathBuf {
     let done = run(CULD, "culd", &["install-shadow", "tk", "--cuda", "toolkit"], dir);
     assert!(done.status.success(), "{}", said(&done));
     dir.join("tk/bin")
+}
+
+/// nvcc and fatbinary of these toolkits write other containers.
+#[test]
+fn before_cuda_13_all_lines_reach_nvcc_and_fatbinary() {
+    let world = world();
+    let dir = world.path();
+    for (release, other) in [("12.9", true), ("11.8", true), ("13.0", false)] {
+        fs::create_dir_all(dir.join("toolkit")).unwrap();
+        let version = format!("{{\"cuda\" : {{\"version\" : \"{release}.1\"}}}}");
+        fs::write(dir.join("toolkit/version.json"), version).unwrap();
+        let bin = shadow(dir);
+        fs::write(dir.join("i.ptx"), ".version 8.0\n.target sm_90\n.address_size 64\n").unwrap();
+        let link = ["-arch=sm_90", "-dlink", "saxpy.o", "smooth.o", "-w", "-o", "d.o"];
+        let pack = ["--create=a.fatbin", "-64", "--image3=kind=ptx,sm=90,file=i.ptx"];
+        for (tool, words) in [("nvcc", &link[..]), ("fatbinary", &pack)] {
+            let _ = fs::remove_file(dir.join("words"));
+            let program = bin.join(tool);
+            let done = run(&program, program.to_str().unwrap(), words, dir);
+            let status = if other { 7 } else { 0 };
+            assert_eq!(done.status.code(), Some(status), "{release} {tool} {}", said(&done));
+            assert_eq!(dir.join("words").exists(), other, "{release} {tool}");
+        }
+        fs::remove_dir_all(dir.join("tk")).unwrap();
+        fs::remove_dir_all(dir.join("toolkit")).unwrap();
+    }
 }
 
 #[test]

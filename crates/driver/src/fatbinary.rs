@@ -98,7 +98,9 @@ pub(crate) fn fatbinary(words: &[OsString]) -> (String, RunOutcome) {
 pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
     let Some(OwnShadow { marker, .. }) = marker::own() else { return fatbinary(words) };
     match FatbinaryRequest::read(words) {
-        Ok(request) if !request.help && request.is_exact() => (String::new(), request.make()),
+        Ok(request) if !request.help && request.is_exact() && !marker.packs_otherwise() => {
+            (String::new(), request.make())
+        }
         _ => {
             let real = marker.toolkit.join("bin/fatbinary");
             let mut command = Command::new(&real);

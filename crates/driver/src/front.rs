@@ -65,7 +65,8 @@ fn front(words: &[OsString]) -> RunOutcome {
     let own = |word: &OsString| word != OFF;
     let off = !words.iter().all(own) || env::var_os(VARIABLE).is_some_and(|value| value == "off");
     let words: Vec<OsString> = words.iter().filter(|word| own(word)).cloned().collect();
-    let line = if off { NvccLine::Other } else { understood(&words, release) };
+    let other = off || shadow.marker.packs_otherwise();
+    let line = if other { NvccLine::Other } else { understood(&words, release) };
     match line {
         NvccLine::DeviceLink(plan) => run(&plan),
         NvccLine::Whole(plan) => whole(plan, &real, &words),

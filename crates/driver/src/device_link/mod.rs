@@ -14,9 +14,9 @@ use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 
-use culd_cubin::Cubin;
+use culd_cubin::{Cubin, note};
 use culd_fatbin::header::flag;
-use culd_fatbin::packing::Packing;
+use culd_fatbin::packing::{Mode, Packing};
 use culd_fatbin::registration::{Machine, host_object, module_object};
 use culd_fatbin::writer::{ImageTarget, InputImage, Pieces};
 use culd_link::{Dialect, Output as _, Session, Severity};
@@ -35,7 +35,7 @@ use crate::os::guard;
 use crate::os::heap;
 use crate::os::output::Replacement;
 use crate::registration::ModuleListing;
-use crate::toolkit::marker;
+use crate::toolkit::{marker, release};
 use crate::{threads, tools};
 
 pub(crate) const HELP: &str = "\
@@ -46,8 +46,9 @@ object for the host linker; with -fatbin a fat binary, with -cubin a cubin, with
 The options are those of nvcc. Options of nvlink follow -Xnvlink, culd's own too: -Xnvlink --verify. What asks for more
 than a device link is an error.
 
-  --cuda TOOLKIT        the toolkit whose libraries are linked and whose ptxas compiles PTX; without it the one that
-                        this program lies in, that of CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
+  --cuda TOOLKIT        the toolkit whose libraries are linked, whose ptxas compiles PTX and whose release is followed;
+                        without it the libraries and ptxas are those of the toolkit that this program lies in, of that of
+                        CUDA_HOME, of CUDA_PATH, or of nvcc in PATH
   --nvcc PROGRAM        the same, the toolkit of this nvcc
   --host-machine NAME   the machine of the host, x86_64 or aarch64; without it that of the first host object
 ";
@@ -143,8 +144,13 @@ impl Command {
         }
         let line = CommandLine::parse(&rest)?;
         let ptxas = bin.as_ref().map(|bin| bin.join("ptxas")).filter(|path| path.is_file());
+        let named = bin.as_ref().and_then(|bin| release::of_toolkit(bin.parent()?));
+        let named: Option<&'static Dialect> = named.and_then(|release| release.parse().ok());
         let profile = profile(bin);
-        let mut plan = plan(&line, &profile, marker::release())?;
+        let mut plan = plan(&line, &profile, marker::release().or(named))?;
+        if let (None, Some(named)) = (marker::release(), named) {
+            plan.follow(named);
+        }
         plan.machine = machine;
         plan.ptxas = ptxas;
         let redefined = line.redefined.iter();
@@ -353,13 +359,19 @@ fn entry_of(target: Target, image: Vec<u8>) -> Result<InputImage, String> {
 
 /// The part of a linked image that is kept: its entry in the fat binary, or the whole image.
 fn made(plan: &DeviceLinkPlan, number: usize, image: Vec<u8>) -> Result<InputImage, String> {
+    let older = note::toolkit(&image).is_some_and(|release| release < 130);
     let entry = entry_of(plan.codes[number].target, image)?;
     if plan.form == DeviceLinkForm::Cubin {
         return Ok(entry);
     }
     let flags = if plan.debug { flag::DEBUG } else { 0 };
     let entry = entry.ident(plan.ident.as_slice()).flags(flags);
-    plan.packing.pack(entry).map_err(|error| error.to_string())
+    let mut packing = plan.packing;
+    // Drivers of the releases that make such images may know LZ4 only, as their fatbinary does.
+    if older && packing.mode == Mode::Default {
+        packing.mode = Mode::Speed;
+    }
+    packing.pack(entry).map_err(|error| error.to_string())
 }
 
 /// The images of all links and the modules of the program, or the error of the first link that

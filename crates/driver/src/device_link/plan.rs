@@ -164,6 +164,18 @@ impl DeviceLinkPlan {
         words
     }
 
+    /// Has the links follow `release`, unless words for nvlink name one.
+    pub(crate) fn follow(&mut self, release: &Dialect) {
+        let names = |word: &OsString| {
+            let word = word.as_bytes();
+            let word = word.strip_prefix(b"-").unwrap_or(word);
+            word.strip_prefix(b"-").unwrap_or(word).starts_with(b"dialect")
+        };
+        if !self.before.iter().any(names) {
+            self.before.insert(0, format!("--dialect={release}").into());
+        }
+    }
+
     /// A file that nvcc would make next to the output, as with `-keep`. It is never written; a tool
     /// note has some of these names.
     fn side_output(&self, ending: &str) -> OsString {

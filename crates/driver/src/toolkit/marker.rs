@@ -83,6 +83,13 @@ impl Marker {
         self.release.parse().ok()
     }
 
+    /// True for a toolkit before CUDA 13: its nvcc and its fatbinary write other containers than
+    /// [`culd_fatbin`] does, 12.4 with 8 bytes more in each entry, all with LZ4.
+    pub(crate) fn packs_otherwise(&self) -> bool {
+        let major = self.release.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        major.is_some_and(|major| major < 13)
+    }
+
     /// The change of the toolkit. Shadows by the first culd do not record its state.
     pub(crate) fn toolkit_change(&self) -> Option<ToolkitChange> {
         if self.signs.is_empty() || self.signs == signs(&self.toolkit) {

@@ -144,7 +144,12 @@ impl Release {
         &RELEASES[10]
     }
 
-    /// True for a release with nvcc.
+    /// True for a release of CUDA 13.
+    pub fn is_of_13(&self) -> bool {
+        self.name.starts_with("13.")
+    }
+
+    /// True for a release whose wheels have nvcc.
     pub fn has_nvcc(&self) -> bool {
         self.tools.contains(&"nvcc")
     }
