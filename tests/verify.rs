@@ -4,12 +4,15 @@
 //! In: the recorded cases. Out: no report, or the faults. Guaranteed: each invariant has a damage
 //! that breaks it.
 
+use culd::Arch;
+use culd::cubin::build::{Builder, Code, Linkage};
+use culd_cubin::elf;
 use culd_driver::verify;
 use culd_testkit::fixtures::case;
 use culd_testkit::random::generate::rng::Rng;
 use culd_testkit::random::mutate::damage_file;
 use culd_tests::elf::*;
-use culd_tests::{case_options, command, link};
+use culd_tests::{case_options, command, link, link_options};
 use std::fs;
 use std::path::Path;
 
@@ -34,6 +37,25 @@ fn the_outputs_of_both_linkers_are_sound() {
     }
     assert!(unsound.is_empty(), "{}", unsound.join("\n"));
     assert!(checked > 100, "only {checked} outputs");
+}
+
+/// CUDA 12.0 to 12.2 write 5 for the symbol table, also into files that end in front of section 5.
+#[test]
+fn an_old_number_of_the_symbol_table_names_a_section_that_may_be_missing() {
+    let mut builder = Builder::new(Arch::by_name("sm_80").unwrap());
+    let function = builder.function("unused", Linkage::Global);
+    builder.define(function, Code::new([0; 16]));
+    let mut object = builder.finish().expect("an object");
+    // The header of CUDA 12: ABI, release, and target.
+    (object[7], object[8]) = (elf::OSABI_CUDA_12, elf::ABI_VERSION_12);
+    object[20..24].copy_from_slice(&121u32.to_le_bytes());
+    object[48..52].copy_from_slice(&0x0050_0550u32.to_le_bytes());
+    let words = ["-arch=sm_80", "--dialect=12.1"].map(str::to_owned);
+    let options = link_options(&words).expect("options");
+    let linked = link(&options, &[("a.cubin".to_owned(), object)], 1).expect("threads");
+    let image = linked.image.expect("a program");
+    assert!(u16::from_le_bytes([image[60], image[61]]) <= 5, "it has a section 5");
+    assert_eq!(verify(&image), Ok(()));
 }
 
 /// What is damaged, how, and the message.

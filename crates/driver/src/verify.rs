@@ -169,9 +169,8 @@ impl<'d> ImageReader<'d> {
     fn section(&self, section: &ElfSection) -> Result<(), String> {
         section.name(Le, self.names).map_err(text)?;
         let kind = section.sh_type(Le).0;
-        let linked = section.sh_link(Le) as usize;
-        if linked >= self.sections.len() {
-            return Err(format!("sh_link {linked} names no section"));
+        if self.linked(section).is_none() {
+            return Err(format!("sh_link {} names no section", section.sh_link(Le)));
         }
         let about = section.sh_info(Le) as usize;
         if section.sh_flags(Le).0 & INFO_LINK != 0 && about >= self.sections.len() {

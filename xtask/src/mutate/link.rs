@@ -25,9 +25,9 @@ const TIMES: u64 = 3;
 const ADDRESS_SPACE: u64 = 2 << 30;
 /// The size limit of output files in bytes, far above the outputs of files of a few kilobytes.
 const MAX_FILE: u64 = 256 << 20;
-/// The files that nvlink writes even after errors, and culd too: nvcc compiles them into the host
-/// program.
-const AFTER_ERRORS: [&str; 1] = ["reg.h"];
+/// The option for a file that nvlink writes even after errors, and culd too: nvcc compiles it into
+/// the host program.
+const AFTER_ERRORS: &str = "--register-link-binaries=";
 /// The old output before half of the links.
 const OLD: &[u8] = b"the output of an earlier link";
 
@@ -137,7 +137,7 @@ impl LimitedLinker {
         let input: u64 = mutant.files.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         let peak_kib = u64::try_from(getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss())?;
         let allowed = MEMORY + TIMES * input.div_ceil(1024);
-        let mut judgement = judge(&run, &before, &after);
+        let mut judgement = judge(&run, &mutant.args, &before, &after);
         if judgement.end.is_good() && peak_kib > allowed {
             let what = format!("{peak_kib} KiB for {input} bytes");
             judgement = Judgement { end: LinkEnd::Memory, what };
@@ -184,7 +184,7 @@ struct Judgement {
     what: String,
 }
 
-fn judge(run: &Run, before: &FileContents, after: &FileContents) -> Judgement {
+fn judge(run: &Run, args: &[String], before: &FileContents, after: &FileContents) -> Judgement {
     let said = run.stderr_text();
     let line = |part: &str| said.lines().find(|line| line.contains(part)).map(str::to_owned);
     let changed = || {
@@ -217,7 +217,7 @@ fn judge(run: &Run, before: &FileContents, after: &FileContents) -> Judgement {
         },
         (0, true) => (LinkEnd::Mute, "an error and exit status 0".to_owned()),
         (1 | 255, true) => match changed() {
-            Some(name) if !AFTER_ERRORS.contains(&name.as_str()) => {
+            Some(name) if !args.iter().any(|arg| arg.strip_prefix(AFTER_ERRORS) == Some(name)) => {
                 (LinkEnd::LeftOver, name.clone())
             }
             _ => (LinkEnd::Refused, String::new()),
