@@ -6,6 +6,7 @@
 
 mod inputs;
 mod lto;
+mod numba;
 mod places;
 
 use super::Suite;
@@ -35,6 +36,7 @@ pub(super) const SUITE: Suite = Suite {
   --library PATH   the library under test (default the one beside this program)
   --lto R[,R]      links of LTO-IR by libnvJitLink of these releases instead (13.0 to 13.5), both with the
                    compiler of that release
+  --numba          links of PTX and of LTO-IR by numba-cuda instead
   --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
 ",
     run,
@@ -109,6 +111,8 @@ struct MajorRelease {
     suffix: &'static str,
     /// An environment in which cuda.bindings runs, and its wheel.
     bindings: (&'static str, &'static str),
+    /// An environment in which numba-cuda runs, and its wheels, with a ptxas.
+    numba: (&'static str, &'static [&'static str]),
     /// The wheels with NVIDIA's library and ptxas; without any, those of the release.
     wheels: &'static [&'static str],
     /// The package with NVIDIA's library, and its name in there.
@@ -121,6 +125,7 @@ const CUDA_12: MajorRelease = MajorRelease {
     library: "libnvJitLink12.so",
     suffix: "12_0",
     bindings: ("bindings-12", "cuda-bindings==12.9.4"),
+    numba: ("numba-12", &["numba-cuda[cu12]==0.30.4"]),
     wheels: &[],
     place: ("nvidia/nvjitlink", "libnvJitLink.so.12"),
     alone: true,
@@ -130,6 +135,7 @@ const CUDA_13: MajorRelease = MajorRelease {
     library: "libnvJitLink.so",
     suffix: "13_0",
     bindings: ("bindings", "cuda-bindings==13.0.3"),
+    numba: ("numba-13", &["numba-cuda[cu13]==0.30.4", "nvidia-cuda-nvcc>=13,<14"]),
     wheels: &["nvidia-nvjitlink==13.0.88", "nvidia-cuda-nvcc==13.0.88"],
     place: ("nvidia/cu13", "libnvJitLink.so.13"),
     alone: false,
@@ -144,6 +150,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let major = if oracle.release().has_nvcc() { CUDA_13 } else { CUDA_12 };
     let named = setup.args.option::<PathBuf>("--library")?;
     let times = setup.args.flag("--bench");
+    let by_numba = setup.args.flag("--numba");
     let releases: Option<String> = setup.args.option("--lto")?;
     setup.finish()?;
     let library = named.unwrap_or_else(|| workspace::built(major.library));
@@ -183,6 +190,13 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     }
     for arch in archs {
         let dir = work.join(format!("sm_{arch}"));
+        if by_numba {
+            fs::create_dir_all(&dir)?;
+            let script = bench.folder.join("numba_links.py");
+            let what = numba::check(&bench.under_test, &bench.major, (&script, &arch), &dir)?;
+            checks.add(&format!("sm_{arch} numba-cuda"), what.as_deref());
+            continue;
+        }
         inputs::make(&oracle, &bench.folder, &work, &arch, &dir)?;
         if times {
             println!(
