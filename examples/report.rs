@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = &report.images[0];
     print_kernels(image);
     for section in &image.sections {
-        println!("section size={:#x} align={} {}", section.bytes, section.align, section.name);
+        let (align, name) = (image.section_kind(section).align, image.section_name(section));
+        println!("section size={:#x} align={align} {name}", section.bytes);
     }
     for variable in &image.variables {
         println!("variable bytes={} {}", variable.bytes, variable.name);

@@ -108,7 +108,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
         linked.parts = inputs.iter().enumerate().map(part).collect();
         lines.extend(explained(outcome.diagnostics, &gathered));
         let image = outcome.image.filter(|_| !lines.failed());
-        linked.account = image.as_ref().filter(|_| account).map(Image::account);
+        linked.account = image.as_ref().filter(|_| account).map(|image| image.account(session));
         linked.image = image.map(|image| image.to_vec(session));
         if linked.image.is_some() && session.is_cancelled() {
             lines.push(cancelled());

@@ -43,7 +43,7 @@ pub use crate::phases::Phase;
 pub use crate::write::account::{
     Account, AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountRemoval,
     AccountSpace, AccountStack, AccountVariable, Contribution, DroppedCopy, KeptRelocations,
-    LaunchBounds, OutputSection, RemovalReason,
+    LaunchBounds, OutputSection, OutputSectionKind, RemovalReason,
 };
 pub use crate::write::{Counts, Image, Output};
 

@@ -52,14 +52,25 @@
   let functions = [];
   let inputs = [];
 
+  // What a function needs: absent is zero, a number is its own and the total, null is not known.
+  const parts = (need) => (need === undefined ? { own: 0, total: 0 } : typeof need === 'number' ? { own: need, total: need } : need || {});
+
   const prepare = () => {
     inputs = report.inputs || [];
     report.images = report.images || [];
     report.images.forEach((image, place) => {
       image.at = place;
+      // A section is a row: kind, offset, bytes, function, input, pieces.
+      image.sections = (image.sections || []).map(([kind, offset, bytes, f, input, pieces]) => {
+        const { name, of_function: ofFunction, category } = image.section_kinds[kind] || { name: '', category: 'other' };
+        return { name: ofFunction ? name + image.functions[f].name : name, category, offset, bytes, function: f ?? undefined, input: input ?? undefined, pieces };
+      });
       image.first = functions.length;
       const own = image.functions || [];
       own.forEach((f, index) => {
+        f.registers = parts(f.registers);
+        f.barriers = parts(f.barriers);
+        f.stack = parts(f.stack);
         f.image = image;
         f.id = functions.length;
         f.shown = visible(f.demangled || f.name);
@@ -83,8 +94,9 @@
   const kernels = () => functions.filter((f) => f.kernel);
   const fileOf = (input) => (input === undefined || !inputs[input] ? '' : visible(inputs[input].name));
   const other = (f, place) => (place === undefined ? undefined : functions[f.image.first + place]);
+  const occupancies = (f) => (f.kernel.occupancy === undefined ? [] : f.image.occupancies[f.kernel.occupancy]);
   const occupancy = (f, threads) => {
-    const all = f.kernel.occupancy || [];
+    const all = occupancies(f);
     if (threads === 'own') {
       const bound = f.kernel.bounds || {};
       return bound.threads || bound.most_threads ? all[all.length - 1] : undefined;
@@ -553,7 +565,7 @@
     const list = (items, none) => (items.length ? el('ul', {}, items.slice(0, 400).map(({ f: g, indirect }) => el('li', {}, link(g), g.kernel ? el('span', { class: 'soft' }, ' kernel') : '', indirect ? el('span', { class: 'soft' }, ' through a pointer') : '')), items.length > 400 ? el('li', { class: 'soft' }, `and ${count(items.length - 400)} more`) : '') : el('p', { class: 'soft' }, none));
     const path = pathFromKernel(f);
     const limits = f.image.limits;
-    const rows = k ? k.occupancy || [] : [];
+    const rows = k ? occupancies(f) : [];
     const node = el('article', { 'aria-labelledby': 'function-title' },
       el('h2', { id: 'function-title', tabindex: -1 }, k ? 'Kernel ' : 'Function ', el('code', {}, clip(f.shown, 1000))),
       el('dl', { class: 'facts' }, facts),

@@ -4,11 +4,13 @@
 //! report and exists; sizes are bytes; names are text ([`culd_text::name`]). The JSON form is that
 //! of docs/REPORT.md: absent, empty and false fields are left out.
 
+use std::borrow::Cow;
+
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
 /// The name of the JSON form, and its version. Within a version things are only added.
-pub const SCHEMA: &str = "culd-report/1";
+pub const SCHEMA: &str = "culd-report/2";
 
 #[cfg(feature = "serde")]
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -57,6 +59,10 @@ pub struct ReportLink {
     pub target: String,
     /// The release of nvlink whose rules are followed: `13.0`.
     pub dialect: String,
+    /// The rules in which that release differs from the newest one that culd knows: names of the
+    /// fields of [`culd_link::Dialect`].
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub rules: Vec<String>,
     /// The options of the command line, without inputs.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub options: Vec<String>,
@@ -176,27 +182,34 @@ pub struct ReportImage {
     pub stored: u64,
     /// Bytes when it is unpacked.
     pub bytes: u64,
+    /// The damage that ended reading; empty if there is none.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub defect: String,
     /// The resources of a multiprocessor of the target; `None` if no numbers were published.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub limits: Option<ReportLimits>,
+    /// Prototypes of indirect calls.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub prototypes: Vec<ReportPrototype>,
+    /// Relocations that the driver applies, by type.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub relocations: Vec<ReportRelocations>,
+    /// Theoretical occupancies of kernels, each for some sizes of a block, without dynamic shared
+    /// memory. Kernels that need the same have one.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub occupancies: Vec<Vec<ReportOccupancy>>,
+    /// The kinds of the sections.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub section_kinds: Vec<ReportSectionKind>,
     /// Sections in file order, without the null section.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub sections: Vec<ReportSection>,
     /// Functions, kernels among them.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub functions: Vec<ReportFunction>,
-    /// Prototypes of indirect calls.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub prototypes: Vec<ReportPrototype>,
     /// Variables.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub variables: Vec<ReportVariable>,
-    /// Relocations that the driver applies, by type.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub relocations: Vec<ReportRelocations>,
-    /// The damage that ended reading; empty if there is none.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub defect: String,
 }
 
 /// The resources of a multiprocessor ([`culd_abi::limits::Limits`]).
@@ -218,13 +231,16 @@ pub struct ReportLimits {
     pub block_shared: u32,
 }
 
-/// A section.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// What sections have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
 #[non_exhaustive]
-pub struct ReportSection {
-    /// Its name.
+pub struct ReportSectionKind {
+    /// The name of the section, or its part in front of the name of the section's function.
     pub name: String,
+    /// The name of the section's function follows `name`.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub of_function: bool,
     /// The category of the section.
     pub category: Category,
     /// `sh_type`.
@@ -233,20 +249,25 @@ pub struct ReportSection {
     /// `sh_flags`.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub flags: u64,
+    /// Alignment.
+    pub align: u64,
+}
+
+/// A section. In the JSON form it is a list of these fields.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct ReportSection {
+    /// The place of its kind.
+    pub kind: usize,
     /// Offset in the file.
     pub offset: u64,
     /// Bytes, in the file or not.
     pub bytes: u64,
-    /// Alignment.
-    pub align: u64,
     /// The function that it belongs to.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub function: Option<usize>,
     /// The only input that it comes from.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub input: Option<usize>,
     /// The inputs, if there are several: input, offset in the section, bytes.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub pieces: Vec<(usize, u64, u64)>,
 }
 
@@ -307,13 +328,16 @@ pub struct ReportFunction {
     /// Bytes of its machine code.
     pub code: u64,
     /// Registers of a thread.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[cfg_attr(feature = "serde", serde(default = "ReportNeed::zero"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ReportNeed::is_zero"))]
     pub registers: ReportNeed,
     /// Barriers of a block.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[cfg_attr(feature = "serde", serde(default = "ReportNeed::zero"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ReportNeed::is_zero"))]
     pub barriers: ReportNeed,
     /// Bytes of stack of a thread.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    #[cfg_attr(feature = "serde", serde(default = "ReportStack::zero"))]
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "ReportStack::is_zero"))]
     pub stack: ReportStack,
     /// Its address is taken.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
@@ -337,33 +361,27 @@ pub struct ReportFunction {
 
 /// A number that a function needs of a resource, alone and with all functions that it calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[cfg_attr(feature = "serde", derive(Deserialize), serde(from = "crate::form::NeedForm"))]
 #[non_exhaustive]
 pub struct ReportNeed {
     /// The function's own number; `None` where only the number of the whole tree of calls is known.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
     /// The number with all callees: for a kernel, the number that the driver reads.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub total: Option<u32>,
     /// The function that needs this number, if it is another one.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub set_by: Option<usize>,
 }
 
 /// The bytes of the stack that a function needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default))]
+#[cfg_attr(feature = "serde", derive(Deserialize), serde(from = "crate::form::StackForm"))]
 #[non_exhaustive]
 pub struct ReportStack {
     /// The function's own frame.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub own: Option<u32>,
     /// Bytes with the deepest chain of calls; `None` if the depth has no limit, or is not known.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub total: Option<u32>,
     /// The next function of the deepest chain; `None` at its end.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub next: Option<usize>,
 }
 
@@ -407,9 +425,9 @@ pub struct ReportKernel {
     /// The launch bounds.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub bounds: Bounds,
-    /// Theoretical occupancy for some sizes of a block, without dynamic shared memory.
+    /// The place of its occupancy; `None` if the limits of the target are not known.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
-    pub occupancy: Vec<ReportOccupancy>,
+    pub occupancy: Option<usize>,
 }
 
 /// The launch bounds of a kernel, from its source.
@@ -619,6 +637,16 @@ pub struct ReportMessage {
     pub notes: Vec<String>,
 }
 
+/// The kind of a section whose kind is not in the list.
+static UNKNOWN: ReportSectionKind = ReportSectionKind {
+    name: String::new(),
+    of_function: false,
+    category: Category::Other,
+    sh_type: 0,
+    flags: 0,
+    align: 0,
+};
+
 impl ReportPhase {
     /// A phase that took `ms` milliseconds.
     pub fn new(name: impl Into<String>, ms: f64) -> Self {
@@ -655,6 +683,33 @@ impl ReportCopies {
 }
 
 impl ReportImage {
+    /// The kind of a section.
+    pub fn section_kind(&self, section: &ReportSection) -> &ReportSectionKind {
+        self.section_kinds.get(section.kind).unwrap_or(&UNKNOWN)
+    }
+
+    /// The name of a section.
+    pub fn section_name(&self, section: &ReportSection) -> Cow<'_, str> {
+        let kind = self.section_kind(section);
+        let function = section.function.and_then(|place| self.functions.get(place));
+        match function.filter(|_| kind.of_function) {
+            Some(function) => Cow::Owned(format!("{}{}", kind.name, function.name)),
+            None => Cow::Borrowed(&kind.name),
+        }
+    }
+
+    /// Categories and bytes of all sections.
+    pub fn section_bytes(&self) -> impl Iterator<Item = (Category, u64)> {
+        let sections = self.sections.iter();
+        sections.map(|section| (self.section_kind(section).category, section.bytes))
+    }
+
+    /// The theoretical occupancy of a kernel for some sizes of a block; empty if it is not known.
+    pub fn occupancy(&self, kernel: &ReportKernel) -> &[ReportOccupancy] {
+        let rows = kernel.occupancy.and_then(|place| self.occupancies.get(place));
+        rows.map_or(&[], Vec::as_slice)
+    }
+
     /// Places of the kernels.
     pub fn kernels(&self) -> impl Iterator<Item = (usize, &ReportFunction, &ReportKernel)> {
         let functions = self.functions.iter().enumerate();

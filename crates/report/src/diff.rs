@@ -273,8 +273,9 @@ fn figures(
     function: &ReportFunction,
     kernel: &ReportKernel,
 ) -> [(&'static str, Option<u64>); 5] {
-    let occupancy = kernel.occupancy.iter().find(|one| one.threads == THREADS);
-    let occupancy = occupancy.or(kernel.occupancy.last()).zip(image.limits.as_ref());
+    let all = image.occupancy(kernel);
+    let occupancy = all.iter().find(|one| one.threads == THREADS);
+    let occupancy = occupancy.or(all.last()).zip(image.limits.as_ref());
     let percent =
         occupancy.map(|(one, limits)| 100 * u64::from(one.warps) / u64::from(limits.warps.max(1)));
     [
@@ -287,14 +288,14 @@ fn figures(
 }
 
 fn bytes(report: &Report) -> u64 {
-    let sections = report.images.iter().flat_map(|image| &image.sections);
-    sections.filter(|section| !section.category.is_nobits()).map(|section| section.bytes).sum()
+    let sections = report.images.iter().flat_map(ReportImage::section_bytes);
+    sections.filter(|(category, _)| !category.is_nobits()).map(|(_, bytes)| bytes).sum()
 }
 
 fn categories(report: &Report) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
-    for section in report.images.iter().flat_map(|image| &image.sections) {
-        *sums.entry(section.category.name().to_owned()).or_default() += section.bytes;
+    for (category, bytes) in report.images.iter().flat_map(ReportImage::section_bytes) {
+        *sums.entry(category.name().to_owned()).or_default() += bytes;
     }
     sums
 }

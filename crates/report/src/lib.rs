@@ -10,9 +10,13 @@
 mod category;
 mod data;
 mod diff;
+#[cfg(feature = "serde")]
+mod form;
 mod graph;
 #[cfg(feature = "serde")]
 mod json;
+#[cfg(feature = "serde")]
+mod json_text;
 mod link;
 mod live;
 mod map;
@@ -25,7 +29,7 @@ pub use crate::data::*;
 pub use crate::diff::{BadThreshold, Change, Diff, Threshold};
 pub use crate::graph::TooLarge;
 #[cfg(feature = "serde")]
-pub use crate::json::BadReport;
+pub use crate::json::{BadReport, JsonPieces};
 pub use crate::link::ReportedLink;
 pub use crate::live::matches;
 pub use crate::program::Detail;

@@ -2,18 +2,17 @@
 //!
 //! In: a [`ReportedLink`]. Out: a [`Report`] with one image.
 
-use std::collections::HashMap;
-
 use culd_abi::limits::{BlockNeeds, Limits};
 use culd_cubin::arch::Arch;
-use culd_link::{Account, Dialect, LaunchBounds, demangle};
+use culd_link::{Account, DIALECTS, Dialect, LaunchBounds, demangle};
+use hashbrown::HashMap;
 
 use crate::category::category;
 use crate::data::{
     Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportFunction, ReportImage,
     ReportInput, ReportKernel, ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed,
     ReportOccupancy, ReportPhase, ReportPrototype, ReportRelocations, ReportRemoval, ReportSection,
-    ReportSpace, ReportStack, ReportVariable, SCHEMA,
+    ReportSectionKind, ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
 
 /// Sizes of a block for which a report has the occupancy of a kernel.
@@ -45,21 +44,17 @@ pub struct ReportedLink<'a> {
 impl Report {
     /// The report of a link.
     pub fn of_link(link: ReportedLink<'_>) -> Self {
-        let AccountedParts { image, removed, copies } =
-            AccountedParts::new(link.account, link.target, &link.objects);
-        let linked = link.objects.iter().filter_map(|&place| link.inputs.get(place));
+        let rows = AccountRows::of(&link);
+        let mut image = rows.image_without_rows();
+        image.sections = (0..link.account.sections.len()).map(|at| rows.section(at)).collect();
+        image.functions = (0..link.account.functions.len()).map(|at| rows.function(at)).collect();
+        image.variables = (0..link.account.variables.len()).map(|at| rows.variable(at)).collect();
+        let (removed, copies) = (rows.removed(), rows.copies());
+        let of_link = link.report_link();
         Report {
             schema: SCHEMA.to_owned(),
             producer: producer(),
-            link: Some(ReportLink {
-                output: link.output,
-                target: link.target.name.to_owned(),
-                dialect: link.dialect.to_string(),
-                options: link.options,
-                input_bytes: linked.map(|input| input.bytes).sum(),
-                output_bytes: image.bytes,
-                phases: link.phases,
-            }),
+            link: Some(of_link),
             file: None,
             inputs: link.inputs,
             images: vec![image],
@@ -70,66 +65,117 @@ impl Report {
     }
 }
 
+impl ReportedLink<'_> {
+    pub(crate) fn report_link(&self) -> ReportLink {
+        let linked = self.objects.iter().filter_map(|&place| self.inputs.get(place));
+        let newest = DIALECTS.last();
+        let rules =
+            |newest| self.dialect.rules_unlike(newest).into_iter().map(str::to_owned).collect();
+        ReportLink {
+            output: self.output.clone(),
+            target: self.target.name.to_owned(),
+            dialect: self.dialect.to_string(),
+            rules: newest.map(rules).unwrap_or_default(),
+            options: self.options.clone(),
+            input_bytes: linked.map(|input| input.bytes).sum(),
+            output_bytes: self.account.size,
+            phases: self.phases.clone(),
+        }
+    }
+}
+
 /// The name of this program, with its version.
 pub(crate) fn producer() -> String {
     format!("culd {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The parts of a report that an account has.
-#[derive(Debug, Default)]
-struct AccountedParts {
-    image: ReportImage,
-    removed: Vec<ReportRemoval>,
-    copies: Vec<ReportCopies>,
+/// Fields of a dialect that name its release.
+const NO_RULES: [&str; 2] = ["toolkit", "build"];
+
+/// The rows of a report, each made of the account when it is asked for: the rows of a large link
+/// would be tens of megabytes.
+pub(crate) struct AccountRows<'a> {
+    pub(crate) account: &'a Account,
+    target: &'a Arch,
+    /// The place among the inputs of the report of each object.
+    objects: &'a [usize],
+    occupancies: Vec<Vec<ReportOccupancy>>,
+    /// By kernel, in the order of the functions: the place of its occupancy.
+    occupancy_of: HashMap<usize, usize>,
 }
 
-impl AccountedParts {
-    /// The account of a link to `target`; `inputs` has the place of each object among the inputs of
-    /// the report.
-    fn new(account: &Account, target: &Arch, inputs: &[usize]) -> Self {
-        let input = |object: usize| inputs.get(object).copied();
-        let limits = Limits::of(target.sm);
-        let sections = account.sections.iter();
-        let functions = account.functions.iter().enumerate();
-        let function = |(place, function)| ReportFunction::of(function, place, limits, &input);
-        let image = ReportImage {
+impl<'a> AccountRows<'a> {
+    pub(crate) fn of(link: &'a ReportedLink<'_>) -> Self {
+        let mut occupancy_of = HashMap::new();
+        let mut all = Limits::of(link.target.sm).map(Occupancies::new);
+        let functions = link.account.functions.iter().enumerate();
+        for (place, function) in functions {
+            let Some((kernel, all)) = function.kernel.as_deref().zip(all.as_mut()) else {
+                continue;
+            };
+            let shared = kernel.shared.saturating_sub(kernel.system_shared);
+            let bounds = Bounds::of(&kernel.bounds);
+            let (registers, barriers) = (function.registers.total, function.barriers.total);
+            occupancy_of.insert(place, all.place(bounds, registers, barriers, shared));
+        }
+        AccountRows {
+            account: link.account,
+            target: link.target,
+            objects: &link.objects,
+            occupancies: all.map(|all| all.all).unwrap_or_default(),
+            occupancy_of,
+        }
+    }
+
+    fn input(&self, object: usize) -> Option<usize> {
+        self.objects.get(object).copied()
+    }
+
+    /// The image without sections, functions and variables.
+    pub(crate) fn image_without_rows(&self) -> ReportImage {
+        let account = self.account;
+        ReportImage {
             kind: "cubin".to_owned(),
-            target: target.name.to_owned(),
+            target: self.target.name.to_owned(),
             stored: account.size,
             bytes: account.size,
-            limits: limits.map(ReportLimits::of),
-            sections: sections.map(|section| ReportSection::of(section, account, &input)).collect(),
-            functions: functions.map(function).collect(),
+            limits: Limits::of(self.target.sm).map(ReportLimits::of),
             prototypes: account.prototypes.iter().map(ReportPrototype::of).collect(),
-            variables: account
-                .variables
-                .iter()
-                .map(|one| ReportVariable::of(one, &input))
-                .collect(),
             relocations: account.relocations.iter().map(ReportRelocations::of).collect(),
+            occupancies: self.occupancies.clone(),
+            section_kinds: account.section_kinds.iter().map(ReportSectionKind::of).collect(),
             ..ReportImage::default()
-        };
-        let removed = account.removed.iter().map(|one| ReportRemoval::of(one, &input)).collect();
-        AccountedParts { image, removed, copies: copies(account, &input) }
+        }
     }
-}
 
-/// The place among the inputs of a report of an object.
-type Places<'a> = &'a dyn Fn(usize) -> Option<usize>;
+    pub(crate) fn section(&self, place: usize) -> ReportSection {
+        let section = &self.account.sections[place];
+        let of_function = || self.input(self.account.functions.get(section.function?)?.object?);
+        let whole = section.object.and_then(|object| self.input(object));
+        let pieces = section.pieces.iter();
+        let piece =
+            |one: &culd_link::Contribution| Some((self.input(one.object)?, one.offset, one.size));
+        ReportSection {
+            kind: section.kind,
+            offset: section.offset,
+            bytes: section.size,
+            function: section.function,
+            input: match section.pieces[..] {
+                [] => whole.or_else(of_function),
+                _ => None,
+            },
+            pieces: pieces.filter_map(piece).collect(),
+        }
+    }
 
-impl ReportFunction {
-    fn of(
-        function: &culd_link::AccountFunction,
-        place: usize,
-        limits: Option<&Limits>,
-        input: Places<'_>,
-    ) -> Self {
-        let (registers, barriers) = (function.registers.total, function.barriers.total);
+    pub(crate) fn function(&self, place: usize) -> ReportFunction {
+        let function = &self.account.functions[place];
+        let occupancy = || self.occupancy_of.get(&place).copied();
         let kernel = function.kernel.as_deref();
         ReportFunction {
             name: function.name.clone(),
             demangled: demangled(&function.name),
-            input: function.object.and_then(input),
+            input: function.object.and_then(|object| self.input(object)),
             section: function.section,
             offset: function.offset,
             code: function.code,
@@ -140,10 +186,65 @@ impl ReportFunction {
             recursive: function.is_recursive,
             calls: function.calls.clone(),
             indirect: function.indirect.clone(),
-            kernel: kernel
-                .map(|kernel| Box::new(ReportKernel::of(kernel, registers, barriers, limits))),
+            kernel: kernel.map(|kernel| Box::new(ReportKernel::of(kernel, occupancy()))),
             source: String::new(),
         }
+    }
+
+    pub(crate) fn variable(&self, place: usize) -> ReportVariable {
+        let variable = &self.account.variables[place];
+        ReportVariable {
+            name: variable.name.clone(),
+            demangled: demangled(&variable.name),
+            space: ReportSpace::of(variable.space),
+            input: variable.object.and_then(|object| self.input(object)),
+            section: variable.section,
+            offset: variable.offset,
+            bytes: variable.size,
+        }
+    }
+
+    pub(crate) fn removed(&self) -> Vec<ReportRemoval> {
+        let row = |removed: &culd_link::AccountRemoval| {
+            let (kind, why) = match removed.why {
+                culd_link::RemovalReason::Unused => (DefinitionKind::Kernel, RemovedWhy::Unused),
+                _ if removed.function => (DefinitionKind::Function, RemovedWhy::Unreached),
+                _ => (DefinitionKind::Variable, RemovedWhy::Unreached),
+            };
+            ReportRemoval {
+                name: removed.name.clone(),
+                demangled: demangled(&removed.name),
+                kind,
+                input: self.input(removed.object).unwrap_or_default(),
+                bytes: removed.size,
+                why,
+            }
+        };
+        self.account.removed.iter().map(row).collect()
+    }
+
+    /// The dropped copies, one row for each name and winner, in the order of the inputs.
+    pub(crate) fn copies(&self) -> Vec<ReportCopies> {
+        let mut all: Vec<ReportCopies> = Vec::new();
+        let mut places: HashMap<(&str, usize), usize> = HashMap::new();
+        for copy in &self.account.copies {
+            let place = *places.entry((&copy.name, copy.winner)).or_insert_with(|| {
+                let kind =
+                    if copy.function { DefinitionKind::Function } else { DefinitionKind::Variable };
+                all.push(ReportCopies {
+                    name: copy.name.clone(),
+                    demangled: demangled(&copy.name),
+                    kind,
+                    kept: self.input(copy.winner).unwrap_or_default(),
+                    bytes: copy.kept,
+                    dropped: Vec::new(),
+                });
+                all.len() - 1
+            });
+            let dropped = (self.input(copy.object).unwrap_or_default(), copy.size);
+            all[place].dropped.push(dropped);
+        }
+        all
     }
 }
 
@@ -153,65 +254,10 @@ impl ReportPrototype {
     }
 }
 
-impl ReportVariable {
-    fn of(variable: &culd_link::AccountVariable, input: Places<'_>) -> Self {
-        ReportVariable {
-            name: variable.name.clone(),
-            demangled: demangled(&variable.name),
-            space: ReportSpace::of(variable.space),
-            input: variable.object.and_then(input),
-            section: variable.section,
-            offset: variable.offset,
-            bytes: variable.size,
-        }
-    }
-}
-
 impl ReportRelocations {
     fn of(kept: &culd_link::KeptRelocations) -> Self {
         ReportRelocations { kind: kept.name.clone(), count: kept.count }
     }
-}
-
-impl ReportRemoval {
-    fn of(removed: &culd_link::AccountRemoval, input: Places<'_>) -> Self {
-        let (kind, why) = match removed.why {
-            culd_link::RemovalReason::Unused => (DefinitionKind::Kernel, RemovedWhy::Unused),
-            _ if removed.function => (DefinitionKind::Function, RemovedWhy::Unreached),
-            _ => (DefinitionKind::Variable, RemovedWhy::Unreached),
-        };
-        ReportRemoval {
-            name: removed.name.clone(),
-            demangled: demangled(&removed.name),
-            kind,
-            input: input(removed.object).unwrap_or_default(),
-            bytes: removed.size,
-            why,
-        }
-    }
-}
-
-/// The dropped copies, one row for each name and winner, in the order of the inputs.
-fn copies(account: &Account, input: Places<'_>) -> Vec<ReportCopies> {
-    let mut all: Vec<ReportCopies> = Vec::new();
-    let mut places: HashMap<(&str, usize), usize> = HashMap::new();
-    for copy in &account.copies {
-        let place = *places.entry((&copy.name, copy.winner)).or_insert_with(|| {
-            let kind =
-                if copy.function { DefinitionKind::Function } else { DefinitionKind::Variable };
-            all.push(ReportCopies {
-                name: copy.name.clone(),
-                demangled: demangled(&copy.name),
-                kind,
-                kept: input(copy.winner).unwrap_or_default(),
-                bytes: copy.kept,
-                dropped: Vec::new(),
-            });
-            all.len() - 1
-        });
-        all[place].dropped.push((input(copy.object).unwrap_or_default(), copy.size));
-    }
-    all
 }
 
 /// The name in the source; empty if it is the same.
@@ -219,33 +265,15 @@ pub(crate) fn demangled(name: &str) -> String {
     demangle(name).filter(|demangled| demangled != name).unwrap_or_default()
 }
 
-impl ReportSection {
-    fn of(section: &culd_link::OutputSection, account: &Account, input: Places<'_>) -> Self {
-        let of_function = section
-            .function
-            .and_then(|function| account.functions.get(function)?.object.and_then(input));
-        let pieces = section.pieces.iter();
-        let pieces =
-            pieces.filter_map(|piece| Some((input(piece.object)?, piece.offset, piece.size)));
-        let mut pieces: Vec<(usize, u64, u64)> = pieces.collect();
-        let only = match pieces[..] {
-            [(input, 0, size)] if size == section.size => Some(input),
-            _ => None,
-        };
-        if only.is_some() {
-            pieces.clear();
-        }
-        ReportSection {
-            name: section.name.clone(),
-            category: category(&section.name, section.sh_type, section.flags),
-            sh_type: section.sh_type,
-            flags: section.flags,
-            offset: section.offset,
-            bytes: section.size,
-            align: section.align,
-            function: section.function,
-            input: only.or_else(|| of_function.filter(|_| pieces.is_empty())),
-            pieces,
+impl ReportSectionKind {
+    fn of(kind: &culd_link::OutputSectionKind) -> Self {
+        ReportSectionKind {
+            name: kind.name.clone(),
+            of_function: kind.of_function,
+            category: category(&kind.name, kind.sh_type, kind.flags),
+            sh_type: kind.sh_type,
+            flags: kind.flags,
+            align: kind.align,
         }
     }
 }
@@ -268,58 +296,105 @@ impl ReportNeed {
 }
 
 impl ReportKernel {
-    fn of(
-        kernel: &culd_link::AccountKernel,
-        registers: u32,
-        barriers: u32,
-        limits: Option<&Limits>,
-    ) -> Self {
+    fn of(kernel: &culd_link::AccountKernel, occupancy: Option<usize>) -> Self {
         let parameters = kernel.parameters.iter();
-        let mut own = ReportKernel {
+        ReportKernel {
             shared: kernel.shared,
             system_shared: kernel.system_shared,
             dynamic_shared: kernel.dynamic_shared,
             local: 0,
-            constants: kernel.constants.clone(),
             textures: kernel.textures,
             surfaces: kernel.surfaces,
             samplers: kernel.samplers,
             parameter_offset: kernel.parameter_offset,
             parameter_bytes: kernel.parameter_size,
             parameters: parameters.map(|parameter| (parameter.offset, parameter.size)).collect(),
+            constants: kernel.constants.clone(),
             bounds: Bounds::of(&kernel.bounds),
-            occupancy: Vec::new(),
-        };
-        if let Some(limits) = limits {
-            own.fill_occupancy(registers, barriers, limits);
+            occupancy,
         }
-        own
     }
+}
 
-    /// Computes the occupancy of the kernel, which needs these registers and barriers.
-    pub(crate) fn fill_occupancy(&mut self, registers: u32, barriers: u32, limits: &Limits) {
-        let bounds = self.bounds.threads.or(self.bounds.most_threads);
+impl Bounds {
+    /// The sizes of a block for which the occupancy is of interest.
+    fn block_sizes(self, limits: &Limits) -> BlockSizes {
+        let bounds = self.threads.or(self.most_threads);
         let own = bounds.map(|[x, y, z]| x.saturating_mul(y).saturating_mul(z));
         let own = own.filter(|threads| (1..=limits.block_threads).contains(threads));
+        match (self.threads, own) {
+            (Some(_), Some(own)) => BlockSizes::Only(own),
+            (None, Some(own)) => BlockSizes::UpTo(own),
+            _ => BlockSizes::Usual,
+        }
+    }
+}
+
+/// Sizes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum BlockSizes {
+    Usual,
+    /// Usual sizes below this one, and this one.
+    UpTo(u32),
+    /// The only size that can be launched.
+    Only(u32),
+}
+
+impl BlockSizes {
+    fn list(self) -> Vec<u32> {
         let mut sizes: Vec<u32> = BLOCK_SIZES.to_vec();
-        match (self.bounds.threads, own) {
-            // The only size that can be launched.
-            (Some(_), Some(own)) => sizes = vec![own],
-            (None, Some(own)) => {
+        match self {
+            BlockSizes::Usual => {}
+            BlockSizes::UpTo(own) => {
                 sizes.retain(|&threads| threads < own);
                 sizes.push(own);
             }
-            _ => {}
+            BlockSizes::Only(own) => sizes = vec![own],
         }
-        let shared = self.shared.saturating_sub(self.system_shared);
+        sizes
+    }
+}
+
+/// The occupancies of kernels: those of kernels with the same needs once.
+struct Occupancies<'l> {
+    limits: &'l Limits,
+    known: HashMap<(BlockSizes, u32, u32, u32), usize>,
+    all: Vec<Vec<ReportOccupancy>>,
+}
+
+impl<'l> Occupancies<'l> {
+    fn new(limits: &'l Limits) -> Self {
+        Occupancies { limits, known: HashMap::new(), all: Vec::new() }
+    }
+
+    /// The place of the occupancy of a kernel; `shared` is without the part of the system.
+    fn place(&mut self, bounds: Bounds, registers: u32, barriers: u32, shared: u64) -> usize {
+        let Occupancies { limits, known, all } = self;
         let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-        let row = |threads| {
-            ReportOccupancy::of(
-                threads,
-                limits.occupancy(BlockNeeds { threads, registers, shared, barriers }),
-            )
-        };
-        self.occupancy = sizes.into_iter().map(row).collect();
+        let sizes = bounds.block_sizes(limits);
+        *known.entry((sizes, registers, shared, barriers)).or_insert_with(|| {
+            let row = |threads| {
+                let needs = BlockNeeds { threads, registers, shared, barriers };
+                ReportOccupancy::of(threads, limits.occupancy(needs))
+            };
+            all.push(sizes.list().into_iter().map(row).collect());
+            all.len() - 1
+        })
+    }
+}
+
+impl ReportImage {
+    /// Computes the occupancy of all kernels.
+    pub(crate) fn fill_occupancies(&mut self, limits: &Limits) {
+        let mut all = Occupancies::new(limits);
+        for function in &mut self.functions {
+            let Some(kernel) = function.kernel.as_deref_mut() else { continue };
+            let shared = kernel.shared.saturating_sub(kernel.system_shared);
+            let registers = function.registers.total.unwrap_or(0);
+            let barriers = function.barriers.total.unwrap_or(0);
+            kernel.occupancy = Some(all.place(kernel.bounds, registers, barriers, shared));
+        }
+        self.occupancies = all.all;
     }
 }
 

@@ -97,7 +97,9 @@ impl Report {
             ));
         };
         for image in &self.images {
-            let constants = |section: &&crate::data::ReportSection| section.name == ".nv.constant3";
+            let constants = |section: &&crate::data::ReportSection| {
+                image.section_name(section) == ".nv.constant3"
+            };
             if let Some(section) = image.sections.iter().find(constants) {
                 row("constant variables".to_owned(), section.bytes, BANK);
             }

@@ -25,8 +25,10 @@ impl Report {
         let symbols = symbols(image);
         let input = |place: usize| self.inputs.get(place).map_or("", |input| &input.name);
         for (place, section) in image.sections.iter().enumerate() {
-            let name = culd_text::escaped(&section.name);
-            let (offset, size, align) = (section.offset, section.bytes, section.align);
+            let name = image.section_name(section);
+            let name = culd_text::escaped(&name);
+            let align = image.section_kind(section).align;
+            let (offset, size) = (section.offset, section.bytes);
             let _ = writeln!(text, "{offset:>8x} {size:>8x} {align:>5} {name}");
             let mut piece = |offset: u64, size: u64, from: usize| {
                 let file = culd_text::escaped(input(from));

@@ -8,10 +8,13 @@ use std::io::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use culd_link::Session;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::data::Report;
+use crate::data::{File, Report, ReportLink};
+use crate::json::JsonPieces;
+use crate::link::ReportedLink;
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
@@ -25,42 +28,58 @@ const LONGEST_TITLE: usize = 200;
 impl Report {
     /// The page.
     pub fn to_page(&self) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        // Memory takes all that is written to it.
-        let packed = encoder.write_all(&self.to_json()).and_then(|()| encoder.finish());
-        let data = STANDARD.encode(packed.unwrap_or_default());
-        let title = escaped(&self.title());
-        let parts = [
-            ("@TITLE@", title.as_str()),
-            ("@STYLE@", STYLE),
-            ("@DATA@", data.as_str()),
-            ("@D3@", D3),
-            ("@SCRIPT@", SCRIPT),
-        ];
-        let mut page =
-            Vec::with_capacity(data.len() + STYLE.len() + SCRIPT.len() + D3.len() + 4096);
-        let mut rest = TEMPLATE;
-        for (mark, text) in parts {
-            let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
-            page.extend_from_slice(before.as_bytes());
-            page.extend_from_slice(text.as_bytes());
-            rest = after;
-        }
-        page.extend_from_slice(rest.as_bytes());
-        page
+        self.to_page_in(&Session::serial())
     }
 
-    /// The subject of the report, in a few words.
-    fn title(&self) -> String {
-        let name = match (&self.link, &self.file) {
-            (Some(link), _) if !link.output.is_empty() => link.output.as_str(),
-            (Some(_), _) => "a link",
-            (None, Some(file)) => file.name.as_str(),
-            (None, None) => "a report",
-        };
-        let name: String = culd_text::escaped(name).chars().take(LONGEST_TITLE).collect();
-        format!("{name} – culd")
+    /// The page, by the threads of a session.
+    pub fn to_page_in(&self, session: &Session) -> Vec<u8> {
+        page(&self.to_json_in(session), &title(self.link.as_ref(), self.file.as_ref()))
     }
+}
+
+impl ReportedLink<'_> {
+    /// The page of the report, without the report.
+    pub fn to_page_in(&self, session: &Session) -> Vec<u8> {
+        page(&self.to_json_in(session), &title(Some(&self.report_link()), None))
+    }
+}
+
+fn page(json: &JsonPieces, title: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Memory takes all that is written to it.
+    let packed = json.iter().try_for_each(|piece| encoder.write_all(piece));
+    let packed = packed.and_then(|()| encoder.finish());
+    let data = STANDARD.encode(packed.unwrap_or_default());
+    let title = escaped(title);
+    let parts = [
+        ("@TITLE@", title.as_str()),
+        ("@STYLE@", STYLE),
+        ("@DATA@", data.as_str()),
+        ("@D3@", D3),
+        ("@SCRIPT@", SCRIPT),
+    ];
+    let mut page = Vec::with_capacity(data.len() + STYLE.len() + SCRIPT.len() + D3.len() + 4096);
+    let mut rest = TEMPLATE;
+    for (mark, text) in parts {
+        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
+        page.extend_from_slice(before.as_bytes());
+        page.extend_from_slice(text.as_bytes());
+        rest = after;
+    }
+    page.extend_from_slice(rest.as_bytes());
+    page
+}
+
+/// The subject of a report, in a few words.
+fn title(link: Option<&ReportLink>, file: Option<&File>) -> String {
+    let name = match (link, file) {
+        (Some(link), _) if !link.output.is_empty() => link.output.as_str(),
+        (Some(_), _) => "a link",
+        (None, Some(file)) => file.name.as_str(),
+        (None, None) => "a report",
+    };
+    let name: String = culd_text::escaped(name).chars().take(LONGEST_TITLE).collect();
+    format!("{name} – culd")
 }
 
 /// `text` as HTML has it.
@@ -82,7 +101,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ReportFunction, ReportImage, ReportLink};
+    use crate::data::{ReportFunction, ReportImage};
 
     #[test]
     fn names_of_inputs_are_no_markup() {

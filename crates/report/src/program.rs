@@ -16,7 +16,7 @@ use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, text_of};
 use crate::category::category;
 use crate::data::{
     Category, File, Report, ReportFunction, ReportImage, ReportKernel, ReportLimits, ReportNeed,
-    ReportSection, ReportSpace, ReportStack, ReportVariable, SCHEMA,
+    ReportSection, ReportSectionKind, ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
 use crate::link::{demangled, producer};
 
@@ -29,7 +29,8 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 /// The amount of detail in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// One row for each category instead of all sections: a library has hundreds of thousands.
+    /// One row for each category instead of all sections: a library has hundreds of thousands. No
+    /// names of the source.
     Totals,
     /// One row for each function and category, for a map.
     Functions,
@@ -145,8 +146,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             if section.is_mercury() {
                 continue;
             }
-            let owner = section.info_section().and_then(|code| self.of_code.get(&code));
-            let Some(function) = owner.and_then(|&place| self.functions.get_mut(place)) else {
+            let owner = owner(&self.of_code, section);
+            let Some(function) = owner.and_then(|place| self.functions.get_mut(place)) else {
                 continue;
             };
             if section.name.starts_with(b".nv.info.") {
@@ -200,41 +201,51 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         let limits = Limits::of(self.sm);
         let system = if self.sm >= SYSTEM_SHARED.0 { SYSTEM_SHARED.1 } else { 0 };
         for function in &mut self.functions {
-            let registers = function.registers.total.unwrap_or(0);
-            let barriers = function.barriers.total.unwrap_or(0);
             function.calls.sort_unstable();
             function.calls.dedup();
             let Some(kernel) = function.kernel.as_deref_mut() else { continue };
             kernel.system_shared = system.min(kernel.shared);
             kernel.constants.sort_unstable();
-            if let Some(limits) = limits {
-                kernel.fill_occupancy(registers, barriers, limits);
-            }
         }
         image.limits = limits.map(ReportLimits::of);
-        image.sections = self.rows(detail);
+        (image.section_kinds, image.sections) = self.rows(detail);
         image.variables = self.variables();
+        if detail == Detail::Functions {
+            for function in &mut self.functions {
+                function.demangled = demangled(&function.name);
+            }
+            for variable in &mut image.variables {
+                variable.demangled = demangled(&variable.name);
+            }
+        }
         image.functions = self.functions;
+        if let Some(limits) = limits {
+            image.fill_occupancies(limits);
+        }
         Ok(())
     }
 
-    /// Bytes of sections, summed up.
-    fn rows(&self, detail: Detail) -> Vec<ReportSection> {
+    /// Bytes of sections, summed up; their kinds have nothing but a category.
+    fn rows(&self, detail: Detail) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
         let mut sums: BTreeMap<(Option<usize>, Category), u64> = BTreeMap::new();
         for (index, section) in self.cubin.section_indices() {
             let own = self.of_code.get(&index).copied();
-            let of_owner = || self.of_code.get(&section.info_section()?).copied();
+            let of_owner = || owner(&self.of_code, section);
             let function = own.or_else(of_owner).filter(|_| detail == Detail::Functions);
             let category = category(&text_of(section.name), section.sh_type, section.flags);
             *sums.entry((function, category)).or_default() += section.size;
         }
-        let row = |((function, category), bytes)| ReportSection {
-            category,
-            bytes,
-            function,
-            ..ReportSection::default()
+        let mut kinds: Vec<ReportSectionKind> = Vec::new();
+        let row = |((function, category), bytes)| {
+            let known = kinds.iter().position(|kind| kind.category == category);
+            let kind = known.unwrap_or_else(|| {
+                kinds.push(ReportSectionKind { category, ..ReportSectionKind::default() });
+                kinds.len() - 1
+            });
+            ReportSection { kind, bytes, function, ..ReportSection::default() }
         };
-        sums.into_iter().filter(|sum| sum.1 != 0).map(row).collect()
+        let rows = sums.into_iter().filter(|sum| sum.1 != 0).map(row).collect();
+        (kinds, rows)
     }
 
     fn variables(&self) -> Vec<ReportVariable> {
@@ -254,12 +265,9 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 Category::Data | Category::Zeroed => ReportSpace::Global,
                 _ => return None,
             };
-            let name = text_of(symbol.name);
-            let demangled = demangled(&name);
             let (offset, bytes) = (symbol.value, symbol.size);
             Some(ReportVariable {
-                name,
-                demangled,
+                name: text_of(symbol.name),
                 space,
                 offset,
                 bytes,
@@ -270,16 +278,29 @@ impl<'c, 'd> CubinReader<'c, 'd> {
     }
 }
 
+/// The starts of names of sections that belong to a function.
+const OWNED: [&[u8]; 3] = [b".nv.shared.", b".nv.local.", b".nv.info."];
+
+/// The function that a section belongs to. Sections of whole programs of CUDA 12.3 and older name
+/// their code without a flag or a type that says so.
+fn owner(
+    of_code: &HashMap<SectionIndex, usize>,
+    section: &culd_cubin::Section<'_>,
+) -> Option<usize> {
+    let is_owned = section.constant_bank().is_some()
+        || OWNED.iter().any(|start| section.name.starts_with(start));
+    let unmarked = || is_owned.then_some(SectionIndex(section.info));
+    of_code.get(&section.info_section().or_else(unmarked)?).copied()
+}
+
 /// A number that is the function's own and all that is known.
 fn both(number: Option<u32>) -> ReportNeed {
     ReportNeed { own: number, total: number, set_by: None }
 }
 
 fn function(symbol: &Symbol<'_>) -> ReportFunction {
-    let name = text_of(symbol.name);
     ReportFunction {
-        demangled: demangled(&name),
-        name,
+        name: text_of(symbol.name),
         offset: symbol.value,
         code: symbol.size,
         stack: ReportStack::default(),

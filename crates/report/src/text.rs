@@ -10,6 +10,7 @@ use std::fmt::Write;
 use crate::data::{
     Category, Report, ReportFunction, ReportImage, ReportInput, ReportKernel, ReportLimit,
 };
+use crate::link::demangled;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -47,8 +48,8 @@ impl Report {
             ));
         }
         let mut sums: BTreeMap<Category, u64> = BTreeMap::new();
-        for section in self.images.iter().flat_map(|image| &image.sections) {
-            *sums.entry(section.category).or_default() += section.bytes;
+        for (category, bytes) in self.images.iter().flat_map(ReportImage::section_bytes) {
+            *sums.entry(category).or_default() += bytes;
         }
         let mut sums: Vec<(Category, u64)> = sums.into_iter().filter(|sum| sum.1 != 0).collect();
         sums.sort_by_key(|sum| Reverse(sum.1));
@@ -150,7 +151,7 @@ impl Text {
         self.title("Kernels", all.len(), "most registers first", columns);
         for (image, function, kernel) in all.into_iter().take(LINES) {
             let (occupancy, limit) = occupancy(image, kernel);
-            let name = function.shown();
+            let name = source_name(function);
             let dynamic = if kernel.dynamic_shared { "+" } else { " " };
             self.line(&format!(
                 "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {name}",
@@ -163,11 +164,11 @@ impl Text {
             ));
             let setter = function.registers.set_by.and_then(|place| image.functions.get(place));
             if let Some(setter) = setter {
-                self.line(&format!("            registers set by {}", setter.shown()));
+                self.line(&format!("            registers set by {}", source_name(setter)));
             }
             let chain = image.chain(function);
             if chain.len() > 1 {
-                let names: Vec<&str> = chain.iter().take(6).map(|one| one.shown()).collect();
+                let names: Vec<_> = chain.iter().take(6).map(|one| source_name(one)).collect();
                 let rest = if chain.len() > 6 { " > …" } else { "" };
                 self.line(&format!("            stack: {}{rest}", names.join(" > ")));
             }
@@ -193,7 +194,7 @@ impl Text {
                 function.code,
                 number_text(function.registers.own),
                 number_text(function.stack.own),
-                function.shown()
+                source_name(function)
             ));
         }
     }
@@ -263,7 +264,7 @@ impl Text {
 
 /// The occupancy for the usual size of a block, and what limits it.
 fn occupancy(image: &ReportImage, kernel: &ReportKernel) -> (String, &'static str) {
-    let all = &kernel.occupancy;
+    let all = image.occupancy(kernel);
     let one = all.iter().find(|one| one.threads == THREADS).or(all.last());
     match (one, &image.limits) {
         (Some(one), Some(limits)) => {
@@ -288,6 +289,14 @@ fn limit_name(limit: ReportLimit) -> &'static str {
 
 fn shown<'a>(demangled: &'a str, name: &'a str) -> &'a str {
     if demangled.is_empty() { name } else { demangled }
+}
+
+/// The name in the source. Totals of a program do not have it: a library has tens of thousands.
+fn source_name(function: &ReportFunction) -> Cow<'_, str> {
+    match demangled(&function.name) {
+        name if function.demangled.is_empty() && !name.is_empty() => Cow::Owned(name),
+        _ => Cow::Borrowed(function.shown()),
+    }
 }
 
 fn counted(count: usize, what: &str) -> String {

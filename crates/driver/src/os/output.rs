@@ -40,6 +40,24 @@ pub(crate) fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     replacement.commit()
 }
 
+/// The same for bytes in pieces.
+pub(crate) fn write_pieces<'p>(
+    path: impl AsRef<Path>,
+    pieces: impl Iterator<Item = &'p [u8]>,
+) -> io::Result<()> {
+    let replacement = Replacement::begin(path)?;
+    if replacement.is_in_place() {
+        replacement.write_at(0, &pieces.collect::<Vec<_>>().concat())?;
+    } else {
+        let mut offset = 0;
+        for piece in pieces {
+            replacement.write_at(offset, piece)?;
+            offset += piece.len() as u64;
+        }
+    }
+    replacement.commit()
+}
+
 /// An output that is being written.
 pub(crate) enum Replacement {
     /// A new file, which is to take the place of the old one.

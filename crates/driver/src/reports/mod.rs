@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use culd_cubin::arch::Arch;
-use culd_link::{Account, Dialect, Severity};
+use culd_link::{Account, Dialect, Session, Severity};
 use culd_report::{Report, ReportInput, ReportMessage, ReportPhase, ReportReason, ReportedLink};
 
 use crate::input::Inputs;
@@ -72,6 +72,8 @@ pub(crate) fn notes(options: &CommandOptions, gathered: &Inputs<'_>) -> Vec<Line
 
 /// The result of a link, for its side outputs.
 pub(crate) struct FinishedLink<'a> {
+    /// Its threads make the reports.
+    pub(crate) session: &'a Session,
     pub(crate) options: &'a CommandOptions,
     pub(crate) gathered: &'a Inputs<'a>,
     pub(crate) target: &'static Arch,
@@ -79,14 +81,15 @@ pub(crate) struct FinishedLink<'a> {
     /// See [`crate::origins::inputs`].
     pub(crate) inputs: (Vec<ReportInput>, Vec<usize>),
     /// `None` if no option needs it.
-    pub(crate) account: Option<Account>,
+    pub(crate) account: Option<&'a Account>,
     pub(crate) phases: Vec<ReportPhase>,
     pub(crate) messages: &'a [Line],
 }
 
 /// Writes the files that the options ask for; returns text for standard output.
-pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
+pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
     let (options, target, gathered) = (finished.options, finished.target, finished.gathered);
+    let session = finished.session;
     let mut text = String::new();
     let mut say = |lines: Vec<String>| {
         for line in lines {
@@ -104,7 +107,26 @@ pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
     if options.flag(OptionId::Cref) {
         say(names::cross_references(&gathered.inputs));
     }
-    let Some(report) = report(finished) else { return Ok(text) };
+    let Some(account) = finished.account else { return Ok(text) };
+    let link = reported(&finished, account);
+    let paths = || options.list(OptionId::Report).iter().map(Path::new);
+    for path in paths().filter(|path| !is_standard_output(path)) {
+        match ending(path) {
+            Some("json") => {
+                let json = link.to_json_in(session);
+                let written = output::write_pieces(path, json.iter());
+                written.map_err(|error| FileError::output(path, &error))?;
+                // The process ends soon, which gives the memory back at once.
+                std::mem::forget(json);
+            }
+            Some("html" | "htm") => write(path, &link.to_page_in(session))?,
+            _ => {}
+        }
+    }
+    if !needs_report(options) {
+        return Ok(text);
+    }
+    let report = Report::of_link(link);
     if options.flag(OptionId::PrintGcSections) {
         say(report.removed_lines());
     }
@@ -123,31 +145,45 @@ pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
     if let Some(path) = options.path(OptionId::CallGraph) {
         write(path, call_graph(path, &report)?.as_bytes())?;
     }
-    for path in options.list(OptionId::Report).iter().map(Path::new) {
-        match ending(path) {
-            _ if is_standard_output(path) => text.push_str(&report.to_text()),
-            Some("json") => write(path, &report.to_json())?,
-            Some("html" | "htm") => write(path, &report.to_page())?,
-            _ => write(path, report.to_text().as_bytes())?,
+    for path in paths().filter(|path| is_text(path)) {
+        match is_standard_output(path) {
+            true => text.push_str(&report.to_text()),
+            false => write(path, report.to_text().as_bytes())?,
         }
     }
     Ok(text)
 }
 
-fn report(finished: FinishedLink<'_>) -> Option<Report> {
-    let account = finished.account?;
-    let output = finished.options.output().map(culd_text::name).unwrap_or_default();
-    Some(Report::of_link(ReportedLink {
-        output,
+/// True if an option asks for something other than JSON and pages, which are made without a report.
+fn needs_report(options: &CommandOptions) -> bool {
+    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
+    let text = options.list(OptionId::Report).iter().any(|path| is_text(Path::new(path)));
+    text || any(&[
+        OptionId::Map,
+        OptionId::CallGraph,
+        OptionId::PrintGcSections,
+        OptionId::PrintMemoryUsage,
+        OptionId::WhyLive,
+    ])
+}
+
+/// True if the report at `path` is one of text.
+fn is_text(path: &Path) -> bool {
+    is_standard_output(path) || !matches!(ending(path), Some("json" | "html" | "htm"))
+}
+
+fn reported<'a>(finished: &FinishedLink<'a>, account: &'a Account) -> ReportedLink<'a> {
+    ReportedLink {
+        output: finished.options.output().map(culd_text::name).unwrap_or_default(),
         target: finished.target,
         dialect: finished.dialect,
         options: words(finished.options),
-        phases: finished.phases,
-        inputs: finished.inputs.0,
-        objects: finished.inputs.1,
-        account: &account,
+        phases: finished.phases.clone(),
+        inputs: finished.inputs.0.clone(),
+        objects: finished.inputs.1.clone(),
+        account,
         messages: finished.messages.iter().map(message).collect(),
-    }))
+    }
 }
 
 fn call_graph(path: &Path, report: &Report) -> Result<String, Line> {

@@ -73,6 +73,18 @@ macro_rules! dialects {
             $($(#[$doc])* pub $field: $kind,)*
         }
 
+        impl Dialect {
+            /// The names of the rules in which this release differs from another one: those of the
+            /// fields.
+            pub fn rules_unlike(&self, other: &Dialect) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(if self.$field != other.$field {
+                    names.push(stringify!($field));
+                })*
+                names
+            }
+        }
+
         const fn dialect(place: usize) -> Dialect {
             Dialect { $($field: { const VALUES: [$kind; COUNT] = $values; VALUES[place] },)* }
         }

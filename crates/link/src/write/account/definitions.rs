@@ -5,7 +5,7 @@
 use culd_cubin::elf::{sto, stt};
 use culd_cubin::{Symbol, text_of};
 
-use super::sections::Sections;
+use super::sections::Places;
 use super::{AccountRemoval, AccountSpace, AccountVariable, DroppedCopy, RemovalReason};
 use crate::base::id::{DenseId, IdVec, ObjectId, SymbolId};
 use crate::draft::kind::SectionKind;
@@ -32,75 +32,75 @@ fn each_definition<'d>(
     }
 }
 
-/// Unused definitions.
-pub(super) fn removed(program: &LinkedProgram<'_, '_>) -> Vec<AccountRemoval> {
-    let mut all = Vec::new();
-    each_definition(program, |object, symbol, id, fate| {
-        let alive = !symbol.is_function() || program.graph.node(id).is_some();
-        if fate == Fate::Chosen && !alive {
-            all.push(AccountRemoval {
-                name: text_of(symbol.name),
-                object: object.index(),
-                function: true,
-                size: symbol.size,
-                why: if symbol.is_entry() {
-                    RemovalReason::Unused
-                } else {
-                    RemovalReason::Unreached
-                },
-            });
-        }
-    });
-    all
+/// The definitions of the inputs, in lists.
+#[derive(Default)]
+pub(super) struct Definitions {
+    pub(super) variables: Vec<AccountVariable>,
+    pub(super) removed: Vec<AccountRemoval>,
+    pub(super) copies: Vec<DroppedCopy>,
 }
 
-/// Definitions that lost to another of their name.
-pub(super) fn copies(program: &LinkedProgram<'_, '_>) -> Vec<DroppedCopy> {
-    let mut all = Vec::new();
-    each_definition(program, |object, symbol, id, fate| {
-        if !matches!(fate, Fate::Replaced | Fate::Lost) || symbol.defined_in().is_none() {
-            return;
-        }
-        let Some(SymbolSite { object: winner, index }) = program.symbols.all[id].definition else {
-            return;
-        };
-        all.push(DroppedCopy {
-            name: text_of(symbol.name),
-            object: object.index(),
-            function: symbol.is_function(),
-            size: symbol.size,
-            winner: winner.index(),
-            kept: program.objects[winner].symbol(index).size,
+impl Definitions {
+    pub(super) fn of(program: &LinkedProgram<'_, '_>, sections: &Places) -> Self {
+        let mut all = Definitions::default();
+        let mut seen = IdVec::filled(false, program.symbols.all.len());
+        each_definition(program, |object, symbol, id, fate| match fate {
+            Fate::Replaced | Fate::Lost => all.copies.extend(copy(program, object, symbol, id)),
+            Fate::Chosen if symbol.is_function() => {
+                let alive = program.graph.node(id).is_some();
+                all.removed.extend((!alive).then(|| removed(object, symbol)));
+            }
+            Fate::Chosen | Fate::Common | Fate::Copied => {
+                let is_variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
+                if !is_variable || is_internal(symbol) || seen[id] {
+                    return;
+                }
+                seen[id] = true;
+                let object = program.symbols.all[id].definition.map(|_| object.index());
+                all.variables.extend(variable(program, sections, symbol, id, object));
+            }
+            _ => {}
         });
-    });
-    all
+        all
+    }
 }
 
-/// The variables of the output.
-pub(super) fn variables(
+/// An unused function.
+fn removed(object: ObjectId, symbol: &Symbol<'_>) -> AccountRemoval {
+    let why = if symbol.is_entry() { RemovalReason::Unused } else { RemovalReason::Unreached };
+    AccountRemoval {
+        name: text_of(symbol.name),
+        object: object.index(),
+        function: true,
+        size: symbol.size,
+        why,
+    }
+}
+
+/// A definition that lost to another of its name.
+fn copy(
     program: &LinkedProgram<'_, '_>,
-    sections: &Sections,
-) -> Vec<AccountVariable> {
-    let mut all = Vec::new();
-    let mut seen = IdVec::filled(false, program.symbols.all.len());
-    each_definition(program, |object, symbol, id, fate| {
-        let counts = matches!(fate, Fate::Chosen | Fate::Common | Fate::Copied);
-        let is_variable = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
-        if !counts || !is_variable || is_internal(symbol) || seen[id] {
-            return;
-        }
-        seen[id] = true;
-        let object = program.symbols.all[id].definition.map(|_| object.index());
-        all.extend(variable(program, sections, symbol, id, object));
-    });
-    all
+    object: ObjectId,
+    symbol: &Symbol<'_>,
+    id: SymbolId,
+) -> Option<DroppedCopy> {
+    symbol.defined_in()?;
+    let SymbolSite { object: winner, index } = program.symbols.all[id].definition?;
+    Some(DroppedCopy {
+        name: text_of(symbol.name),
+        object: object.index(),
+        function: symbol.is_function(),
+        size: symbol.size,
+        winner: winner.index(),
+        kept: program.objects[winner].symbol(index).size,
+    })
 }
 
 /// The variable that `symbol`, the definition that counts, stands for; `None` if the output does
 /// not have it.
 fn variable(
     program: &LinkedProgram<'_, '_>,
-    sections: &Sections,
+    sections: &Places,
     symbol: &Symbol<'_>,
     id: SymbolId,
     object: Option<usize>,
@@ -133,7 +133,7 @@ fn variable(
         }
         _ => return None,
     };
-    let section = sections.of_draft(section);
+    let section = sections[section];
     Some(AccountVariable {
         name: name(),
         space,

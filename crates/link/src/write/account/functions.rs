@@ -7,7 +7,7 @@ use culd_cubin::attr::{Record, code};
 use culd_cubin::parameter::KernelParameter;
 use hashbrown::HashMap;
 
-use super::sections::Sections;
+use super::sections::Places;
 use super::{
     AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountStack, LaunchBounds,
 };
@@ -24,7 +24,7 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 /// The functions of the output.
 pub(super) fn functions(
     program: &LinkedProgram<'_, '_>,
-    sections: &Sections,
+    sections: &Places,
 ) -> Vec<AccountFunction> {
     let graph = &program.graph;
     let facts = FunctionFacts::of(program);
@@ -39,7 +39,7 @@ pub(super) fn functions(
         AccountFunction {
             name: program.function_name(node),
             object: definition.map(|site| site.object.index()),
-            section: symbol.section.and_then(|section| sections.of_draft(section)),
+            section: symbol.section.and_then(|section| sections[section]),
             offset: symbol.value,
             code: symbol.size,
             registers: facts.registers(program, node),

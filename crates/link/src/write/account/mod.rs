@@ -12,6 +12,10 @@ mod sections;
 use culd_cubin::parameter::KernelParameter;
 
 use super::Image;
+use crate::base::session::Session;
+
+/// The account of an image takes as long as writing this part of its bytes, more or less.
+const IMAGE_BYTES: usize = 4;
 
 /// An account of a link. An *object* is the place of an input among those that were linked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub struct Account {
     pub prototypes: Vec<AccountPrototype>,
     /// The variables of the output, in the order of the inputs.
     pub variables: Vec<AccountVariable>,
+    /// The kinds of the sections.
+    pub section_kinds: Vec<OutputSectionKind>,
     /// The sections of the output in file order, without the null section.
     pub sections: Vec<OutputSection>,
     /// Definitions of the inputs that nothing needs, in the order of the inputs.
@@ -170,24 +176,35 @@ pub enum AccountSpace {
     Shared,
 }
 
-/// A section of the output.
+/// What sections have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutputSection {
-    /// The name.
+pub struct OutputSectionKind {
+    /// The name, or its part in front of the name of the function that the section belongs to.
     pub name: String,
+    /// The name of the function follows [`OutputSectionKind::name`].
+    pub of_function: bool,
     /// `sh_type`.
     pub sh_type: u32,
     /// `sh_flags`.
     pub flags: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+}
+
+/// A section of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputSection {
+    /// The place of its kind.
+    pub kind: usize,
     /// Offset in the file, bytes.
     pub offset: u64,
     /// Bytes, in the file or not.
     pub size: u64,
-    /// Alignment in bytes.
-    pub align: u64,
     /// The function that it belongs to.
     pub function: Option<usize>,
-    /// What it is put together of, by offset; empty for a section that the linker makes.
+    /// The object that it comes from as a whole.
+    pub object: Option<usize>,
+    /// What it is put together of otherwise, by offset; empty for a section that the linker makes.
     pub pieces: Vec<Contribution>,
 }
 
@@ -256,19 +273,31 @@ pub struct KeptRelocations {
 }
 
 impl Image<'_, '_> {
-    /// The account of the link.
-    pub fn account(&self) -> Account {
+    /// The account of the link, made by the threads of a session.
+    pub fn account(&self, session: &Session) -> Account {
         let program = &self.program;
-        let sections = sections::Sections::of(self);
+        let work = usize::try_from(self.size()).unwrap_or(usize::MAX) / IMAGE_BYTES;
+        let places = sections::places(self);
+        let sections = || sections::rows(self, &places);
+        let functions = || functions::functions(program, &places);
+        let definitions = || definitions::Definitions::of(program, &places);
+        let others = || (definitions(), sections::kept(self));
+        let (sections, (functions, (definitions, relocations))) =
+            session.join(work, sections, || session.join(work, functions, others));
+        let definitions::Definitions { variables, removed, copies } = definitions;
+        let size = self.size();
+        let prototypes = functions::prototypes(program);
+        let (section_kinds, sections) = sections;
         Account {
-            functions: functions::functions(program, &sections),
-            prototypes: functions::prototypes(program),
-            variables: definitions::variables(program, &sections),
-            removed: definitions::removed(program),
-            copies: definitions::copies(program),
-            relocations: sections::kept(self),
-            size: self.size(),
-            sections: sections.rows,
+            section_kinds,
+            functions,
+            prototypes,
+            variables,
+            sections,
+            removed,
+            copies,
+            relocations,
+            size,
         }
     }
 }
