@@ -14,11 +14,14 @@ pub(crate) mod report;
 mod skew;
 pub(crate) mod tools_patch;
 
+use std::cell::RefCell;
+
 use culd_cubin::attr::code;
 use culd_cubin::elf::{stb, sto, stt};
 use hashbrown::HashMap;
 
-use self::explain::recursion::CallPaths;
+use self::explain::recursion::{CallPaths, DeepestCalls, ShownFunction};
+use self::explain::source::SourceLines;
 use self::explain::{references, sizes};
 use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
 use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
@@ -187,7 +190,8 @@ impl LinkedProgram<'_, '_> {
         if !self.attributes.entries.iter().any(|facts| facts.is_recursive) {
             return;
         }
-        let notes = self.paths().recursion();
+        let lines = RefCell::default();
+        let notes = self.paths(&lines).recursion();
         let entries = self.graph.entries().iter().zip(&self.attributes.entries);
         for ((&entry, facts), notes) in entries.zip(notes) {
             if facts.is_recursive {
@@ -197,12 +201,22 @@ impl LinkedProgram<'_, '_> {
         }
     }
 
-    fn paths(&self) -> CallPaths<'_, impl Fn(NodeId) -> String> {
-        let name = |node| {
+    fn paths<'a>(
+        &'a self,
+        lines: &'a RefCell<SourceLines>,
+    ) -> CallPaths<'a, impl Fn(NodeId) -> ShownFunction> {
+        let function = |node| {
             let symbol = &self.merged.draft.symbols[self.merged.function(&self.graph, node)];
-            explain::display_name(self.merged.draft.names.get(symbol.name))
+            let name = explain::display_name(self.merged.draft.names.get(symbol.name));
+            ShownFunction { name, source_line: self.source_line(symbol, lines) }
         };
-        CallPaths { graph: &self.graph, name }
+        CallPaths { graph: &self.graph, function }
+    }
+
+    /// The line of the definition that a symbol of the output comes from.
+    fn source_line(&self, symbol: &OutSymbol, lines: &RefCell<SourceLines>) -> Option<String> {
+        let site = self.symbols.all[symbol.program?].definition?;
+        lines.borrow_mut().of_symbol(&self.objects, site)
     }
 
     fn limits(&self, diags: &mut Diagnostics) {
@@ -211,12 +225,14 @@ impl LinkedProgram<'_, '_> {
         // Both lists are sorted, so this sort merges two runs.
         let mut limited = kinds.map(|kind| draft.category_of(kind)).concat();
         limited.sort();
+        let lines = RefCell::default();
         for id in limited {
             let section = &draft.sections[id];
             match section.kind {
                 SectionKind::Constant(bank) if section.size > BANK_LIMIT => {
                     let message = self.bank_message(section, bank);
-                    diags.error(message, sizes::constants(draft, id));
+                    let line = |symbol: &OutSymbol| self.source_line(symbol, &lines);
+                    diags.error(message, sizes::constants(draft, id, line));
                 }
                 SectionKind::Shared | SectionKind::PoolShared if !section.dropped => {
                     let size = section.size.saturating_sub(self.options.target.reserved_shared);
@@ -224,7 +240,7 @@ impl LinkedProgram<'_, '_> {
                     if size > limit {
                         let entry = self.shared_owner(section);
                         let message = Message::SharedTooLarge { entry, size, limit };
-                        diags.error(message, self.shared_variables(section.owner));
+                        diags.error(message, self.shared_variables(section.owner, &lines));
                     }
                 }
                 _ => {}
@@ -244,14 +260,15 @@ impl LinkedProgram<'_, '_> {
     }
 
     /// Notes about the largest shared variables of the entry with section `code`.
-    fn shared_variables(&self, code: Option<SectionId>) -> Vec<Note> {
+    fn shared_variables(&self, code: Option<SectionId>, lines: &RefCell<SourceLines>) -> Vec<Note> {
         let entries = self.graph.kernels().iter();
         let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(&self.graph, entry) == code;
         let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
         let groups = &self.merged.shared.groups;
         let size =
             |group: u32| self.data.shared.uses(number, group).then(|| groups[group as usize].size);
-        sizes::shared(&self.merged.draft, size)
+        let line = |symbol: &OutSymbol| self.source_line(symbol, lines);
+        sizes::shared(&self.merged.draft, size, line)
     }
 
     /// The only limit that `-r` checks: the size of the bank of constant variables.
@@ -260,7 +277,9 @@ impl LinkedProgram<'_, '_> {
         let Some(bank) = draft.constant_variables() else { return };
         if draft.sections[bank].size > BANK_LIMIT {
             let message = self.bank_message(&draft.sections[bank], 3);
-            diags.error(message, sizes::constants(draft, bank));
+            let lines = RefCell::default();
+            let line = |symbol: &OutSymbol| self.source_line(symbol, &lines);
+            diags.error(message, sizes::constants(draft, bank, line));
         }
     }
 
@@ -339,12 +358,17 @@ impl LinkedProgram<'_, '_> {
     /// Checks entries with MAX_STACK_SIZE. Recursion exceeds any limit. nvlink prints the numbers
     /// as signed ones (docs/rules/diagnostics.md, 3).
     fn stack_limits(&self, diags: &mut Diagnostics) {
+        let (lines, mut deepest) = (RefCell::default(), None);
         for (&entry, facts) in self.graph.entries().iter().zip(&self.attributes.entries) {
             let needed = facts.stack.unwrap_or(u32::MAX);
             if facts.stack_limit != 0 && needed > facts.stack_limit {
                 let (needed, limit) = (needed as i32, facts.stack_limit as i32);
+                let deepest = deepest
+                    .get_or_insert_with(|| DeepestCalls::of(&self.graph, &self.attributes.frames));
+                let note = self.paths(&lines).deepest(entry, deepest);
                 let entry = self.function_name(entry);
-                diags.error(Message::StackTooLarge { entry, needed, limit }, Vec::new());
+                let message = Message::StackTooLarge { entry, needed, limit };
+                diags.error(message, note.into_iter().collect());
             }
         }
     }
@@ -388,7 +412,7 @@ impl LinkedProgram<'_, '_> {
         let mut functions: Vec<NodeId> =
             self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
         functions.sort_by_key(|&node| self.merged.code(&self.graph, node));
-        let mut reported = 0;
+        let (lines, mut reported) = (RefCell::default(), 0);
         for function in functions {
             let registers = self.attributes.registers[function];
             for &place in watched.iter().rev() {
@@ -399,7 +423,7 @@ impl LinkedProgram<'_, '_> {
                 current[place] = registers;
                 if let Some(limit) = exceeded[place].filter(|&limit| registers > limit) {
                     let path = (reported < MAX_CALL_PATHS)
-                        .then(|| self.paths().call_path(entries[place], function));
+                        .then(|| self.paths(&lines).call_path(entries[place], function));
                     reported += 1;
                     let entry = self.function_name(entries[place]);
                     let function = self.function_name(function);

@@ -77,10 +77,12 @@ pub enum Note {
     KnownRecursion { entry: String },
     #[error("called by: {}", chain(path))]
     CallPath { path: Vec<CallStep> },
+    #[error("deepest calls: {}", joined(&with_frames(path, frames)))]
+    DeepestCalls { path: Vec<CallStep>, frames: Vec<u32> },
 
     // Limits.
-    #[error("'{name}' takes {size:#x} bytes")]
-    Large { name: String, size: u64 },
+    #[error("'{name}' takes {size:#x} bytes{}", line(source_line))]
+    Large { name: String, size: u64, source_line: Option<String> },
     #[error("and {count} smaller variables {size:#x} bytes")]
     Smaller { count: usize, size: u64 },
 }
@@ -118,11 +120,20 @@ pub struct CallStep {
     pub name: String,
     /// The call may go through a pointer.
     pub indirect: bool,
+    /// The line in which its code begins, if the debug information has it.
+    pub source_line: Option<String>,
 }
 
 impl fmt::Display for CallStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.indirect { write!(f, "(*{})", self.name) } else { f.write_str(&self.name) }
+        match self.indirect {
+            true => write!(f, "(*{})", self.name)?,
+            false => f.write_str(&self.name)?,
+        }
+        match &self.source_line {
+            Some(line) => write!(f, " ({line})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -137,14 +148,21 @@ impl Note {
 const LONGEST_PATH: usize = 12;
 
 fn chain(path: &[CallStep]) -> String {
-    let join =
-        |steps: &[CallStep]| steps.iter().map(CallStep::to_string).collect::<Vec<_>>().join(" -> ");
-    if path.len() <= LONGEST_PATH {
-        return join(path);
+    joined(&path.iter().map(CallStep::to_string).collect::<Vec<_>>())
+}
+
+fn joined(steps: &[String]) -> String {
+    if steps.len() <= LONGEST_PATH {
+        return steps.join(" -> ");
     }
-    let (head, rest) = path.split_at(LONGEST_PATH / 2);
+    let (head, rest) = steps.split_at(LONGEST_PATH / 2);
     let (left_out, tail) = rest.split_at(rest.len() - LONGEST_PATH / 2);
-    format!("{} -> ({} more) -> {}", join(head), left_out.len(), join(tail))
+    format!("{} -> ({} more) -> {}", head.join(" -> "), left_out.len(), tail.join(" -> "))
+}
+
+fn with_frames(path: &[CallStep], frames: &[u32]) -> Vec<String> {
+    let steps = path.iter().zip(frames);
+    steps.map(|(step, frame)| format!("{step} {frame:#x} bytes")).collect()
 }
 
 fn reached(path: &[CallStep]) -> String {
@@ -160,7 +178,8 @@ mod tests {
     use super::*;
 
     fn path(length: usize) -> Vec<CallStep> {
-        (0..length).map(|n| CallStep { name: format!("f{n}"), indirect: n == 1 }).collect()
+        let step = |n| CallStep { name: format!("f{n}"), indirect: n == 1, source_line: None };
+        (0..length).map(step).collect()
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod references;
 mod similar;
 pub(crate) mod sizes;
 pub(crate) mod source;
+mod variables;
 
 use culd_cubin::text_of;
 

@@ -20,8 +20,7 @@ pub(crate) fn definition(
     let object = &objects[site.object];
     let symbol = object.symbol(site.index);
     let (file, size) = (object.name.to_owned(), symbol.size);
-    let code = symbol.defined_in().filter(|_| symbol.is_function());
-    let source_line = code.and_then(|code| lines.at(objects, site.object, code, symbol.value));
+    let source_line = lines.of_symbol(objects, site);
     let defined = |standing, section| {
         let (file, source_line) = (file.clone(), source_line.clone());
         Note::Defined { standing, file, section, size, source_line }

@@ -6,7 +6,8 @@
 use hashbrown::HashMap;
 
 use crate::base::graph::{Adjacency, Components, Search};
-use crate::base::id::{DenseId, NodeId};
+use crate::base::id::{DenseId, IdVec, NodeId};
+use crate::base::paths::DeepestPath;
 use crate::callgraph::CallGraph;
 use crate::diag::note::{CallStep, Note};
 
@@ -16,11 +17,32 @@ const MAX_CYCLES: usize = 4;
 /// Call paths of a program, with the names of its functions.
 pub(crate) struct CallPaths<'a, N> {
     pub(crate) graph: &'a CallGraph,
-    /// The name of a function as notes show it.
-    pub(crate) name: N,
+    /// A function as notes show it.
+    pub(crate) function: N,
 }
 
-impl<N: Fn(NodeId) -> String> CallPaths<'_, N> {
+/// A function as notes show it: its name, and the line in which its code begins.
+pub(crate) struct ShownFunction {
+    pub(crate) name: String,
+    pub(crate) source_line: Option<String>,
+}
+
+/// The deepest chains of calls of all functions.
+pub(crate) struct DeepestCalls<'f> {
+    frames: &'f IdVec<NodeId, u32>,
+    /// By vertex of the graph.
+    paths: Vec<Option<DeepestPath>>,
+}
+
+impl<'f> DeepestCalls<'f> {
+    pub(crate) fn of(graph: &CallGraph, frames: &'f IdVec<NodeId, u32>) -> Self {
+        let (reach, components) = graph.reach();
+        let frame = |vertex| graph.vertex_node(vertex).map_or(0, |node| frames[node]);
+        DeepestCalls { frames, paths: components.deepest(reach, frame) }
+    }
+}
+
+impl<N: Fn(NodeId) -> ShownFunction> CallPaths<'_, N> {
     /// Notes for each entry that reaches recursion, none for others, in the order of
     /// [`CallGraph::entries`]. Only the first entry that reaches a cycle shows it.
     pub(crate) fn recursion(&self) -> Vec<Vec<Note>> {
@@ -52,7 +74,7 @@ impl<N: Fn(NodeId) -> String> CallPaths<'_, N> {
             }
             let known = some_cycle[entry.index()].and_then(|cycle| explained.get(&cycle));
             if let Some(&first) = known.filter(|_| notes.is_empty()) {
-                notes.push(Note::KnownRecursion { entry: (self.name)(first) });
+                notes.push(Note::KnownRecursion { entry: (self.function)(first).name });
             }
             all.push(notes);
         }
@@ -66,6 +88,17 @@ impl<N: Fn(NodeId) -> String> CallPaths<'_, N> {
         Note::CallPath { path: self.steps(&search.path(to.index() as u32)) }
     }
 
+    /// The deepest chain of calls from `from` on, with the frame of each function.
+    pub(crate) fn deepest(&self, from: NodeId, deepest: &DeepestCalls<'_>) -> Option<Note> {
+        let mut path = vec![from.index() as u32];
+        while let Some(next) = deepest.paths[*path.last()? as usize]?.next {
+            path.push(next);
+        }
+        let nodes = path.iter().filter_map(|&vertex| self.graph.vertex_node(vertex));
+        let frames = nodes.map(|node| deepest.frames[node]).collect();
+        Some(Note::DeepestCalls { path: self.steps(&path), frames })
+    }
+
     /// The functions on a path. A prototype on the path makes the call to the next function
     /// indirect.
     fn steps(&self, path: &[u32]) -> Vec<CallStep> {
@@ -73,7 +106,10 @@ impl<N: Fn(NodeId) -> String> CallPaths<'_, N> {
         let mut steps = Vec::new();
         for &vertex in path {
             let node = self.graph.vertex_node(vertex);
-            steps.extend(node.map(|node| CallStep { name: (self.name)(node), indirect }));
+            steps.extend(node.map(|node| {
+                let ShownFunction { name, source_line } = (self.function)(node);
+                CallStep { name, indirect, source_line }
+            }));
             indirect = node.is_none();
         }
         steps

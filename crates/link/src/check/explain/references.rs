@@ -1,6 +1,6 @@
 //! Notes about undefined symbols: which code or data refers to them.
 
-use culd_cubin::{RelocEntry, SectionIndex, SymbolSection};
+use culd_cubin::{RelocEntry, SectionIndex, SymbolIndex, SymbolSection};
 use hashbrown::HashMap;
 
 use super::source::SourceLines;
@@ -12,8 +12,8 @@ use crate::diag::note::Note;
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::objects::roles::SectionRole;
-use crate::symbols::Symbols;
 use crate::symbols::discarded::PatchedSection;
+use crate::symbols::{SymbolSite, Symbols};
 
 /// The most references with a note each, per symbol.
 const MAX_REFERENCES: usize = 8;
@@ -112,8 +112,14 @@ impl Explainer<'_, '_> {
             let dead = symbol.is_some_and(|symbol| self.graph.node(symbol).is_none());
             (place, record.offset, dead)
         } else {
-            let (place, start) = variables.at(target, record.offset).unwrap_or((section, 0));
-            (place, record.offset - start, false)
+            match variables.at(target, record.offset) {
+                Some((index, start)) => {
+                    let site = SymbolSite { object: id, index };
+                    source_line = self.lines.of_symbol(self.objects, site);
+                    (display_name(object.symbol(index).name), record.offset - start, false)
+                }
+                None => (section, record.offset, false),
+            }
         };
         Note::ReferencedBy { file: object.name.to_owned(), place, offset, source_line, dead }
     }
@@ -142,7 +148,7 @@ impl<'o, 'd> SymbolsByPlace<'o, 'd> {
     }
 
     /// The variable with the byte at `offset` of a section, and its start.
-    fn at(&mut self, section: SectionIndex, offset: u64) -> Option<(String, u64)> {
+    fn at(&mut self, section: SectionIndex, offset: u64) -> Option<(SymbolIndex, u64)> {
         let symbols = &self.object.cubin.symbols;
         let sorted = self.sorted.get_or_insert_with(|| {
             let place = |(index, symbol): (usize, &culd_cubin::Symbol<'_>)| {
@@ -164,6 +170,6 @@ impl<'o, 'd> SymbolsByPlace<'o, 'd> {
         let holds = |range: &&SymbolRange| range.section == section && offset < range.end;
         let equal = sorted[first..behind].iter().filter(holds);
         let range = equal.min_by_key(|range| range.index)?;
-        Some((display_name(symbols[range.index].name), range.start))
+        Some((SymbolIndex(u32::try_from(range.index).ok()?), range.start))
     }
 }

@@ -125,9 +125,11 @@ fn candidates<'d>(objects: &InputObjects<'d>, symbols: &Symbols) -> Vec<Candidat
 /// Notes about definitions with the same plain name, the most similar first.
 fn like(wanted: &NamedEntity, namesakes: &[&Candidate<'_>]) -> Vec<Note> {
     let (mut local, mut found) = (Vec::new(), Vec::new());
+    // nvcc puts what is static into a namespace of the file, which names in the source do not have.
+    let in_source = |entity: &NamedEntity| display_name(entity.name.as_bytes());
     for &candidate in namesakes {
         let entity = &candidate.entity;
-        if candidate.local && entity.name == wanted.name {
+        if candidate.local && in_source(entity) == in_source(wanted) {
             local.push(candidate);
         } else if !candidate.local && entity.function == wanted.function {
             found.push((wanted.likeness(entity), candidate));
@@ -197,6 +199,8 @@ mod tests {
     fn names_of_other_files_are_distinguished() {
         let only = "'b.o' defines it for itself only: static, or in a namespace without name";
         assert_eq!(texts("_Z3fooi", &[("_Z3fooi", true)]), [only]);
+        let static_name = "_ZN34_INTERNAL_4c74981b_4_b_cu_c3f29ba63fooEi";
+        assert_eq!(texts("_Z3fooi", &[(static_name, true)]), [only]);
         assert_eq!(texts("_Z3fooi", &[("_Z3fooj", true)]), [""; 0]);
         assert_eq!(texts("alpha", &[("omega", false), ("beta", false)]), [""; 0]);
     }

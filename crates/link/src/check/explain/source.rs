@@ -8,9 +8,11 @@ use culd_cubin::{SectionIndex, text_of};
 use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, LittleEndian};
 use hashbrown::HashMap;
 
+use super::variables;
 use crate::base::id::ObjectId;
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
+use crate::symbols::SymbolSite;
 
 /// The most rows that are read of an object.
 const MAX_ROWS: usize = 1 << 22;
@@ -19,6 +21,7 @@ const MAX_ROWS: usize = 1 << 22;
 #[derive(Default)]
 pub(crate) struct SourceLines {
     tables: HashMap<ObjectId, LineTable>,
+    variables: HashMap<ObjectId, HashMap<Vec<u8>, String>>,
 }
 
 #[derive(Default)]
@@ -39,6 +42,22 @@ struct LineRow {
 }
 
 impl SourceLines {
+    /// File and line of a definition: of a function the line in which its code begins, of a
+    /// variable that of its declaration.
+    pub(crate) fn of_symbol(
+        &mut self,
+        objects: &InputObjects<'_>,
+        site: SymbolSite,
+    ) -> Option<String> {
+        let object = &objects[site.object];
+        let symbol = object.symbol(site.index);
+        if symbol.is_function() {
+            return self.at(objects, site.object, symbol.defined_in()?, symbol.value);
+        }
+        let read = || variables::lines(object);
+        self.variables.entry(site.object).or_insert_with(read).get(symbol.name).cloned()
+    }
+
     /// File and line of the code at `offset` of a section of an object: `saxpy.cu:12`.
     pub(crate) fn at(
         &mut self,
