@@ -10,7 +10,7 @@ use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
 use crate::messages::RunOutcome;
 use crate::options::{Shell, completions, man_page};
-use crate::program::{diff, size};
+use crate::program::{diff, inspect, size};
 use crate::prune::prune;
 use crate::shadow::{check_shadow, install_shadow};
 
@@ -18,6 +18,11 @@ use crate::shadow::{check_shadow, install_shadow};
 /// status; `None` if the words are a link. `program` is the path of this program.
 pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutcome)> {
     let (command, rest) = words.split_first()?;
+    let looks = ["size", "dump", "diff", "report"].iter().any(|name| command == name);
+    if looks && rest.iter().any(|word| word == "--version") {
+        let version = format!("culd {}\n", env!("CARGO_PKG_VERSION"));
+        return Some((version, RunOutcome::success()));
+    }
     match command.to_str()? {
         "install-shadow" => Some(install_shadow(rest, program)),
         "device-link" => Some(device_link(rest)),
@@ -27,6 +32,8 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutc
         "check-shadow" => Some(check_shadow(rest, program)),
         "abi-check" => Some(abi_check(rest)),
         "size" => Some(size::size(rest)),
+        "dump" => Some(inspect::dump(rest)),
+        "diff" => Some(inspect::diff(rest)),
         "report" => Some(diff::report(rest)),
         "man" => Some((man_page(), RunOutcome::success())),
         "completions" => Some(print_completions(rest)),

@@ -11,11 +11,11 @@ use crate::error::Error;
 const LZ4_RATIO: usize = 255;
 
 /// Decompresses an LZ4 block of `size` bytes.
-pub(crate) fn from_lz4(block: &[u8], size: usize) -> Result<Vec<u8>, String> {
+pub(crate) fn from_lz4(block: &[u8], size: usize, spare: Vec<u8>) -> Result<Vec<u8>, String> {
     if size / LZ4_RATIO > block.len() {
         return Err(format!("{} bytes of LZ4 cannot be {size:#x} bytes", block.len()));
     }
-    let mut data = reserve(size)?;
+    let mut data = reserve(size, spare)?;
     data.resize(size, 0);
     match lz4_flex::block::decompress_into(block, &mut data) {
         Ok(made) if made == size => Ok(data),
@@ -36,7 +36,12 @@ pub(crate) struct Zstd {
 
 impl Zstd {
     /// Decompresses frames of `size` bytes together.
-    pub(crate) fn decompress(&mut self, frame: &[u8], size: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn decompress(
+        &mut self,
+        frame: &[u8],
+        size: usize,
+        spare: Vec<u8>,
+    ) -> Result<Vec<u8>, String> {
         self.frame.clear();
         let room = self.frame.try_reserve(frame.len());
         room.map_err(|_| format!("no memory for {:#x} bytes", frame.len()))?;
@@ -46,7 +51,7 @@ impl Zstd {
             return Err(wrong_size(made, size));
         }
         // The capacity of the vector is the limit of the output.
-        let mut data = reserve(size)?;
+        let mut data = reserve(size, spare)?;
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             none => none.insert(Decompressor::new().map_err(|error| error.to_string())?),
@@ -59,8 +64,10 @@ impl Zstd {
     }
 }
 
-fn reserve(size: usize) -> Result<Vec<u8>, String> {
-    let mut data = Vec::new();
+/// Room for `size` bytes, in the memory of `spare` if it is enough.
+fn reserve(size: usize, spare: Vec<u8>) -> Result<Vec<u8>, String> {
+    let mut data = spare;
+    data.clear();
     data.try_reserve_exact(size).map_err(|_| format!("no memory for {size:#x} bytes"))?;
     Ok(data)
 }

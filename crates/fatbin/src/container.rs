@@ -319,6 +319,8 @@ impl<'a> FatbinEntry<'a> {
 #[derive(Default)]
 pub struct Unpacker {
     zstd: Zstd,
+    /// Memory for the next image.
+    spare: Vec<u8>,
 }
 
 impl fmt::Debug for Unpacker {
@@ -328,6 +330,13 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Unpacker {
+    /// Takes back the memory of an image, for the next one.
+    pub fn reuse(&mut self, image: Cow<'_, [u8]>) {
+        if let Cow::Owned(memory) = image {
+            self.spare = memory;
+        }
+    }
+
     /// The image of `entry`. PTX comes without the NUL that ends it; a stored cubin with the
     /// padding behind it.
     ///
@@ -351,8 +360,14 @@ impl Unpacker {
         let stored = entry.stored();
         let mut data = match entry.encoding() {
             Encoding::Stored => Cow::Borrowed(entry.payload),
-            Encoding::Lz4 => compress::from_lz4(stored, size).map_err(fail)?.into(),
-            Encoding::Zstd => self.zstd.decompress(stored, size).map_err(fail)?.into(),
+            Encoding::Lz4 => {
+                let spare = std::mem::take(&mut self.spare);
+                compress::from_lz4(stored, size, spare).map_err(fail)?.into()
+            }
+            Encoding::Zstd => {
+                let spare = std::mem::take(&mut self.spare);
+                self.zstd.decompress(stored, size, spare).map_err(fail)?.into()
+            }
             Encoding::Opaque => return Err(fail("the image is scrambled".to_owned())),
         };
         if entry.kind() == ImageKind::Ptx {

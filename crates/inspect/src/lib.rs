@@ -1,12 +1,14 @@
-//! A stable text form of a cubin and a readable difference of two.
+//! The device code in any file; a stable text form of a cubin and a readable difference of two.
 //!
-//! In: the bytes of cubins. Out: lines of text in which sections, symbols, relocation types and
+//! In: the bytes of cubins, and of files that hold them. Out: lists of images; lines of text in which sections, symbols, relocation types and
 //! attributes have names. Guaranteed: the same bytes give the same text; a malformed file gives a
 //! one-line error, never a panic.
 #![forbid(unsafe_code)]
 
 pub mod abi;
+pub mod command;
 pub mod diff;
+pub mod images;
 pub mod name;
 pub mod rules;
 pub mod text;
@@ -20,8 +22,8 @@ use std::io::{self, Read, Write};
 /// The most bytes that are read from what has no size of its own: a pipe or device may have no end.
 const MAX_PIPE: u64 = 1 << 30;
 
-/// The bytes of the file at `path`. Errors: a line with its name.
-pub fn read(path: &OsString) -> Result<Vec<u8>, String> {
+/// The bytes of the file at `path`, which stay until the process ends. Errors: a line with its name.
+pub fn read(path: &OsString) -> Result<&'static [u8], String> {
     let read = || {
         let file = File::open(path)?;
         let meta = file.metadata()?;
@@ -29,11 +31,14 @@ pub fn read(path: &OsString) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes)?;
         match bytes.len() as u64 > limit {
-            true => Err(io::ErrorKind::FileTooLarge.into()),
+            true => Err(io::Error::from(io::ErrorKind::FileTooLarge)),
             false => Ok(bytes),
         }
     };
-    read().map_err(|error: io::Error| about(path, error))
+    match read() {
+        Ok(bytes) => Ok(bytes.leak()),
+        Err(error) => Err(about(path, error)),
+    }
 }
 
 /// A line about the file at `path`.

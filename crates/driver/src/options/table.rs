@@ -272,6 +272,11 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "Show the device code in any program: images, kernels and what they use",
     ),
     (
+        "dump [options] <file>",
+        "Print a cubin as text, or list, print and extract the images of any program (culd-dump)",
+    ),
+    ("diff [options] <file> <file>", "Compare two cubins, or the images of programs (culd-diff)"),
+    (
         "report diff <before.json> <after.json>",
         "Print what changed between two reports; exit status for thresholds",
     ),

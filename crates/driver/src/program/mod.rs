@@ -3,6 +3,7 @@
 //! In: words of the command line. Out: text for standard output, files, exit status.
 
 pub(crate) mod diff;
+pub(crate) mod inspect;
 pub(crate) mod size;
 
 use std::ffi::{OsStr, OsString};

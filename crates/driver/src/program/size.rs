@@ -7,9 +7,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
-use culd_fatbin::host::{HostObject, SectionData};
-use culd_fatbin::{Format, archive, sniff};
+use culd_fatbin::container::Unpacker;
+use culd_inspect::images::{FileImages, StoredImage};
 use culd_link::{Session, Severity};
 use culd_report::{Detail, File, Report, ReportImage};
 
@@ -31,9 +30,6 @@ stack, shared memory and occupancy.
 
 /// The most bytes of one image when it is unpacked.
 const MAX_IMAGE: u64 = 4 << 30;
-
-/// How deep archives may lie in each other.
-const MAX_DEPTH: usize = 16;
 
 /// Runs the command; `words` stand behind its name.
 pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
@@ -113,13 +109,12 @@ impl SizeRequest {
         let store: &'static Store = Box::leak(Box::new(Store::mapping()));
         let (bytes, _) = store.read(path, Kinds::Any).map_err(unreadable)?;
         let bytes: &'static [u8] = store.alloc(bytes);
-        let mut found = FileCode::default();
-        let kind = found.file(bytes, "", 0);
+        let found = FileImages::of(bytes);
         let session = Session::with_threads(self.threads);
         let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
-        let images = found.read(&session, detail);
+        let images = read(&found, &session, detail);
         let device = found.device_bytes;
-        let file = File::new(name.clone(), kind, bytes.len() as u64, device);
+        let file = File::new(name.clone(), found.kind, bytes.len() as u64, device);
         let report = Report::of_program(file, images);
         let mut lines: Vec<Line> =
             found.defects.into_iter().map(|text| Line::new(Severity::Warning, text)).collect();
@@ -132,19 +127,19 @@ impl SizeRequest {
             let text = format!("'{name}' has no device code that is known");
             lines.push(Line::new(Severity::Warning, text));
         }
-        self.write(&report)?;
+        self.write(&session, &report)?;
         Ok((self.text(&report), lines))
     }
 
-    fn write(&self, report: &Report) -> Result<(), Line> {
+    fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
         let Some(path) = &self.report else { return Ok(()) };
         let path = Path::new(path);
-        let bytes = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("json") => report.to_json(),
-            Some("html" | "htm") => report.to_page(),
-            _ => report.to_text().into_bytes(),
+        let written = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json") => output::write_pieces(path, report.to_json_in(session).iter()),
+            Some("html" | "htm") => output::write(path, &report.to_page_in(session)),
+            _ => output::write(path, report.to_text().as_bytes()),
         };
-        output::write(path, &bytes).map_err(|error| FileError::output(path, &error))
+        written.map_err(|error| FileError::output(path, &error))
     }
 
     fn text(&self, report: &Report) -> String {
@@ -154,7 +149,8 @@ impl SizeRequest {
             text.push('\n');
         };
         if self.images {
-            line("\nAll images".to_owned());
+            line(String::new());
+            line("All images".to_owned());
             for image in &report.images {
                 let how = if image.compression.is_empty() { "none" } else { &image.compression };
                 let (target, kernels) = (&image.target, image.kernels().count());
@@ -165,7 +161,8 @@ impl SizeRequest {
             }
         }
         if self.kernels {
-            line("\nAll kernels".to_owned());
+            line(String::new());
+            line("All kernels".to_owned());
             let shown = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
             for image in &report.images {
                 for (_, function, kernel) in image.kernels() {
@@ -190,229 +187,29 @@ impl SizeRequest {
     }
 }
 
-/// The device code of a file.
-#[derive(Default)]
-struct FileCode<'a> {
-    images: Vec<SizedCode<'a>>,
-    /// Bytes of sections and files of device code.
-    device_bytes: u64,
-    /// The parts that cannot be read.
-    defects: Vec<String>,
+/// Looks into all images.
+fn read(found: &FileImages<'_>, session: &Session, detail: Detail) -> Vec<ReportImage> {
+    let images = &found.images;
+    let work = images.iter().map(StoredImage::size).sum::<u64>();
+    let work = usize::try_from(work).unwrap_or(usize::MAX);
+    session.map_with(images.len(), work, Unpacker::default, |unpacker, at| {
+        image(&images[at], unpacker, detail)
+    })
 }
 
-/// An image before it is looked into.
-struct SizedCode<'a> {
-    place: String,
-    code: StoredCode<'a>,
-}
-
-enum StoredCode<'a> {
-    Cubin(&'a [u8]),
-    Ptx(&'a [u8]),
-    LtoIr(&'a [u8]),
-    Packed(FatbinEntry<'a>),
-}
-
-impl<'a> FileCode<'a> {
-    /// Reads a file or member, which lies at `place` in archives; returns its kind.
-    fn file(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
-        match sniff(bytes) {
-            Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),
-            Format::HostElf { relocatable } => {
-                self.host(HostObject::parse(bytes), place);
-                match (relocatable, bytes.get(16)) {
-                    (true, _) => "object",
-                    (_, Some(2)) => "executable",
-                    _ => "shared library",
-                }
+fn image(stored: &StoredImage<'_>, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {
+    let kind = stored.kind();
+    let is_cubin = kind == "cubin";
+    let mut image = ReportImage::new(stored.place.clone(), kind, stored.target());
+    image.stored = stored.stored();
+    image.bytes = stored.size();
+    image.compression = stored.compression().to_owned();
+    if is_cubin {
+        match stored.unpack(unpacker, MAX_IMAGE) {
+            Ok(bytes) => {
+                image.read(&bytes, detail);
+                unpacker.reuse(bytes);
             }
-            Format::Coff => {
-                self.host(HostObject::parse(bytes), place);
-                "object for Windows"
-            }
-            Format::Fatbin => {
-                self.device_bytes += bytes.len() as u64;
-                self.fatbin(bytes, place);
-                "fat binary"
-            }
-            Format::RelocatableCubin | Format::ExecutableCubin => {
-                self.whole(place, StoredCode::Cubin(bytes), bytes);
-                "cubin"
-            }
-            Format::Ptx => {
-                self.whole(place, StoredCode::Ptx(bytes), bytes);
-                "PTX text"
-            }
-            Format::LtoIr => {
-                self.whole(place, StoredCode::LtoIr(bytes), bytes);
-                "LTO-IR"
-            }
-            Format::Bitcode => "LLVM bitcode",
-            Format::Unknown => match HostObject::parse_pe(bytes) {
-                Ok(None) => "file of no known kind",
-                object => {
-                    self.host(object, place);
-                    "program for Windows"
-                }
-            },
-        }
-    }
-
-    fn whole(&mut self, place: &str, code: StoredCode<'a>, bytes: &[u8]) {
-        self.device_bytes += bytes.len() as u64;
-        self.images.push(SizedCode { place: place.to_owned(), code });
-    }
-
-    fn archive(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
-        const KIND: &str = "archive";
-        if depth == MAX_DEPTH {
-            self.defects.push(format!("'{place}' is too deep inside archives"));
-            return KIND;
-        }
-        let defect = |place: &str, error: culd_fatbin::Error| format!("archive '{place}': {error}");
-        let members = match archive::members(bytes) {
-            Ok(members) => members,
-            Err(error) => {
-                self.defects.push(defect(place, error));
-                return KIND;
-            }
-        };
-        for member in members {
-            match member {
-                Ok(member) => {
-                    let name = culd_text::bytes(member.name);
-                    let inner = if place.is_empty() { name } else { format!("{place}:{name}") };
-                    match member.contents {
-                        archive::MemberContents::Here { data, .. } => {
-                            _ = self.file(data, &inner, depth + 1)
-                        }
-                        archive::MemberContents::Elsewhere { .. } => {
-                            self.defects
-                                .push(format!("'{inner}' is not in the archive, which is thin"));
-                        }
-                    }
-                }
-                Err(error) => self.defects.push(defect(place, error)),
-            }
-        }
-        KIND
-    }
-
-    fn host(&mut self, object: Result<Option<HostObject<'a>>, culd_fatbin::Error>, place: &str) {
-        let object = match object {
-            Ok(object) => object.unwrap_or_default(),
-            Err(error) => return self.defects.push(format!("'{place}': {error}")),
-        };
-        let named =
-            |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}:{name}") };
-        let lists: [(&[SectionData<'a>], &str); 2] =
-            [(&object.whole_programs, ".nv_fatbin"), (&object.fatbins, "__nv_relfatbin")];
-        for (sections, name) in lists {
-            for section in sections {
-                self.device_bytes += section.data.len() as u64;
-                self.fatbin(section.data, &named(name));
-            }
-        }
-    }
-
-    fn fatbin(&mut self, bytes: &'a [u8], place: &str) {
-        for (number, container) in containers(bytes).enumerate() {
-            let container = match container {
-                Ok(container) => container,
-                Err(error) => {
-                    self.defects.push(format!("'{place}', fat binary {number}: {error}"));
-                    return;
-                }
-            };
-            for (entry_number, entry) in container.entries().enumerate() {
-                let place = format!("{place}[{number}.{entry_number}]");
-                match entry {
-                    Ok(entry) => {
-                        self.images.push(SizedCode { place, code: StoredCode::Packed(entry) })
-                    }
-                    Err(error) => self.defects.push(format!("'{place}': {error}")),
-                }
-            }
-        }
-    }
-
-    /// Looks into all images.
-    fn read(&self, session: &Session, detail: Detail) -> Vec<ReportImage> {
-        let bytes = |code: &SizedCode<'_>| match &code.code {
-            StoredCode::Packed(entry) => entry.size(),
-            StoredCode::Cubin(bytes) | StoredCode::Ptx(bytes) | StoredCode::LtoIr(bytes) => {
-                bytes.len() as u64
-            }
-        };
-        let work = self.images.iter().map(bytes).sum::<u64>();
-        let work = usize::try_from(work).unwrap_or(usize::MAX);
-        session.map_with(self.images.len(), work, Unpacker::default, |unpacker, at| {
-            self.images[at].read(unpacker, detail)
-        })
-    }
-}
-
-impl SizedCode<'_> {
-    fn read(&self, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {
-        let place = self.place.clone();
-        match &self.code {
-            StoredCode::Cubin(bytes) => {
-                let mut image = ReportImage::new(place, "cubin", target_of(bytes));
-                image.stored = bytes.len() as u64;
-                image.read(bytes, detail);
-                image
-            }
-            StoredCode::Ptx(bytes) => bare(place, "ptx", bytes),
-            StoredCode::LtoIr(bytes) => bare(place, "lto-ir", bytes),
-            StoredCode::Packed(entry) => packed(place, entry, unpacker, detail),
-        }
-    }
-}
-
-fn bare(place: String, kind: &str, bytes: &[u8]) -> ReportImage {
-    let mut image = ReportImage::new(place, kind, String::new());
-    (image.stored, image.bytes) = (bytes.len() as u64, bytes.len() as u64);
-    image
-}
-
-/// The target of a bare cubin.
-fn target_of(bytes: &[u8]) -> String {
-    culd_cubin::Cubin::parse(bytes).map_or_else(
-        |_| String::new(),
-        |cubin| {
-            let accelerated = cubin.header.is_accelerated_of_cuda_12();
-            format!("sm_{}{}", cubin.header.sm(), if accelerated { "a" } else { "" })
-        },
-    )
-}
-
-fn packed(
-    place: String,
-    entry: &FatbinEntry<'_>,
-    unpacker: &mut Unpacker,
-    detail: Detail,
-) -> ReportImage {
-    let (kind, prefix) = match entry.kind() {
-        ImageKind::Elf => ("cubin".to_owned(), "sm"),
-        ImageKind::Ptx => ("ptx".to_owned(), "compute"),
-        ImageKind::LtoIr => ("lto-ir".to_owned(), "lto"),
-        ImageKind::Other(number) => (format!("kind {number:#x}"), "sm"),
-    };
-    let mut image =
-        ReportImage::new(place, kind, format!("{prefix}_{}{}", entry.sm(), entry.variant()));
-    image.stored = entry.stored().len() as u64;
-    image.bytes = entry.size();
-    image.compression = match entry.encoding() {
-        Encoding::Stored => "",
-        Encoding::Lz4 => "lz4",
-        Encoding::Zstd => "zstd",
-        // LTO-IR in a form that only NVIDIA's linkers read.
-        _ => "scrambled",
-    }
-    .to_owned();
-    if entry.kind() == ImageKind::Elf {
-        match unpacker.image(entry, MAX_IMAGE) {
-            Ok(bytes) => image.read(&bytes, detail),
             Err(error) => image.defect = error.to_string(),
         }
     }

@@ -1,0 +1,268 @@
+//! The device code in any file.
+//!
+//! In: the bytes of an executable, shared library, object, archive, fat binary, cubin, program for
+//! Windows, or of PTX. Out: its images, and what cannot be read. Guaranteed: nothing is unpacked
+//! until it is asked for, and then into no more memory than the caller allows; damaged parts are
+//! named and skipped.
+
+use std::borrow::Cow;
+
+use culd_cubin::{Cubin, text_of};
+use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
+use culd_fatbin::host::{HostObject, SectionData};
+use culd_fatbin::{Format, archive, sniff};
+
+/// How deep archives may lie in each other.
+const MAX_DEPTH: usize = 16;
+
+/// The device code of a file.
+#[derive(Default)]
+pub struct FileImages<'a> {
+    /// The kind of file, in words: `shared library`.
+    pub kind: &'static str,
+    /// In the order of the file.
+    pub images: Vec<StoredImage<'a>>,
+    /// Bytes of sections and files of device code.
+    pub device_bytes: u64,
+    /// The parts that cannot be read: a line each.
+    pub defects: Vec<String>,
+}
+
+/// An image as it is stored.
+pub struct StoredImage<'a> {
+    /// Its place in the file: archive members, section, numbers of fat binary and entry.
+    pub place: String,
+    code: StoredCode<'a>,
+}
+
+enum StoredCode<'a> {
+    Cubin(&'a [u8]),
+    Ptx(&'a [u8]),
+    LtoIr(&'a [u8]),
+    Packed(FatbinEntry<'a>),
+}
+
+impl<'a> FileImages<'a> {
+    /// Looks into a file.
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let mut found = FileImages::default();
+        found.kind = found.file(bytes, "", 0);
+        found
+    }
+
+    /// Reads a file or member, which lies at `place` in archives; returns its kind.
+    fn file(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
+        match sniff(bytes) {
+            Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),
+            Format::HostElf { relocatable } => {
+                self.host(HostObject::parse(bytes), place);
+                match (relocatable, bytes.get(16)) {
+                    (true, _) => "object",
+                    (_, Some(2)) => "executable",
+                    _ => "shared library",
+                }
+            }
+            Format::Coff => {
+                self.host(HostObject::parse(bytes), place);
+                "object for Windows"
+            }
+            Format::Fatbin => {
+                self.device_bytes += bytes.len() as u64;
+                self.fatbin(bytes, place);
+                "fat binary"
+            }
+            Format::RelocatableCubin | Format::ExecutableCubin => {
+                self.whole(place, StoredCode::Cubin(bytes), bytes);
+                "cubin"
+            }
+            Format::Ptx => {
+                self.whole(place, StoredCode::Ptx(bytes), bytes);
+                "PTX text"
+            }
+            Format::LtoIr => {
+                self.whole(place, StoredCode::LtoIr(bytes), bytes);
+                "LTO-IR"
+            }
+            Format::Bitcode => "LLVM bitcode",
+            Format::Unknown => match HostObject::parse_pe(bytes) {
+                Ok(None) => "file of no known kind",
+                object => {
+                    self.host(object, place);
+                    "program for Windows"
+                }
+            },
+        }
+    }
+
+    fn whole(&mut self, place: &str, code: StoredCode<'a>, bytes: &[u8]) {
+        self.device_bytes += bytes.len() as u64;
+        self.images.push(StoredImage { place: place.to_owned(), code });
+    }
+
+    fn archive(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
+        const KIND: &str = "archive";
+        if depth == MAX_DEPTH {
+            self.defects.push(format!("'{place}' is too deep inside archives"));
+            return KIND;
+        }
+        let defect = |place: &str, error: culd_fatbin::Error| format!("archive '{place}': {error}");
+        let members = match archive::members(bytes) {
+            Ok(members) => members,
+            Err(error) => {
+                self.defects.push(defect(place, error));
+                return KIND;
+            }
+        };
+        for member in members {
+            match member {
+                Ok(member) => {
+                    let name = text_of(member.name);
+                    let inner = if place.is_empty() { name } else { format!("{place}:{name}") };
+                    match member.contents {
+                        archive::MemberContents::Here { data, .. } => {
+                            _ = self.file(data, &inner, depth + 1)
+                        }
+                        archive::MemberContents::Elsewhere { .. } => {
+                            self.defects
+                                .push(format!("'{inner}' is not in the archive, which is thin"));
+                        }
+                    }
+                }
+                Err(error) => self.defects.push(defect(place, error)),
+            }
+        }
+        KIND
+    }
+
+    fn host(&mut self, object: Result<Option<HostObject<'a>>, culd_fatbin::Error>, place: &str) {
+        let object = match object {
+            Ok(object) => object.unwrap_or_default(),
+            Err(error) => return self.defects.push(format!("'{place}': {error}")),
+        };
+        let named =
+            |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}:{name}") };
+        let lists: [(&[SectionData<'a>], &str); 2] =
+            [(&object.whole_programs, ".nv_fatbin"), (&object.fatbins, "__nv_relfatbin")];
+        for (sections, name) in lists {
+            for section in sections {
+                self.device_bytes += section.data.len() as u64;
+                self.fatbin(section.data, &named(name));
+            }
+        }
+    }
+
+    fn fatbin(&mut self, bytes: &'a [u8], place: &str) {
+        for (number, container) in containers(bytes).enumerate() {
+            let container = match container {
+                Ok(container) => container,
+                Err(error) => {
+                    self.defects.push(format!("'{place}', fat binary {number}: {error}"));
+                    return;
+                }
+            };
+            for (entry_number, entry) in container.entries().enumerate() {
+                let place = format!("{place}[{number}.{entry_number}]");
+                match entry {
+                    Ok(entry) => {
+                        self.images.push(StoredImage { place, code: StoredCode::Packed(entry) })
+                    }
+                    Err(error) => self.defects.push(format!("'{place}': {error}")),
+                }
+            }
+        }
+    }
+}
+
+impl<'a> StoredImage<'a> {
+    /// The kind of code: `cubin`, `ptx`, `lto-ir`, or `kind` and a number.
+    pub fn kind(&self) -> Cow<'static, str> {
+        match &self.code {
+            StoredCode::Cubin(_) => "cubin".into(),
+            StoredCode::Ptx(_) => "ptx".into(),
+            StoredCode::LtoIr(_) => "lto-ir".into(),
+            StoredCode::Packed(entry) => match entry.kind() {
+                ImageKind::Elf => "cubin".into(),
+                ImageKind::Ptx => "ptx".into(),
+                ImageKind::LtoIr => "lto-ir".into(),
+                ImageKind::Other(number) => format!("kind {number:#x}").into(),
+            },
+        }
+    }
+
+    /// The architecture: `sm_90a`, of PTX `compute_90`, of LTO-IR `lto_90`; empty if a bare file
+    /// does not have it.
+    pub fn target(&self) -> String {
+        match &self.code {
+            StoredCode::Cubin(bytes) => target_of(bytes),
+            StoredCode::Ptx(_) | StoredCode::LtoIr(_) => String::new(),
+            StoredCode::Packed(entry) => {
+                let prefix = match entry.kind() {
+                    ImageKind::Ptx => "compute",
+                    ImageKind::LtoIr => "lto",
+                    _ => "sm",
+                };
+                format!("{prefix}_{}{}", entry.sm(), entry.variant())
+            }
+        }
+    }
+
+    /// The compression: `lz4`, `zstd`, `scrambled` (LTO-IR in a form that only NVIDIA's linkers
+    /// read); empty if there is none.
+    pub fn compression(&self) -> &'static str {
+        match &self.code {
+            StoredCode::Packed(entry) => match entry.encoding() {
+                Encoding::Stored => "",
+                Encoding::Lz4 => "lz4",
+                Encoding::Zstd => "zstd",
+                _ => "scrambled",
+            },
+            _ => "",
+        }
+    }
+
+    /// Bytes in the file.
+    pub fn stored(&self) -> u64 {
+        match &self.code {
+            StoredCode::Packed(entry) => entry.stored().len() as u64,
+            StoredCode::Cubin(bytes) | StoredCode::Ptx(bytes) | StoredCode::LtoIr(bytes) => {
+                bytes.len() as u64
+            }
+        }
+    }
+
+    /// Bytes when it is unpacked, as the file says.
+    pub fn size(&self) -> u64 {
+        match &self.code {
+            StoredCode::Packed(entry) => entry.size(),
+            _ => self.stored(),
+        }
+    }
+
+    /// The unpacked bytes.
+    ///
+    /// # Errors
+    /// They are damaged, or more than `limit`.
+    pub fn unpack(
+        &self,
+        unpacker: &mut Unpacker,
+        limit: u64,
+    ) -> Result<Cow<'a, [u8]>, culd_fatbin::Error> {
+        match &self.code {
+            StoredCode::Packed(entry) => unpacker.image(entry, limit),
+            StoredCode::Cubin(bytes) | StoredCode::Ptx(bytes) | StoredCode::LtoIr(bytes) => {
+                Ok(Cow::Borrowed(bytes))
+            }
+        }
+    }
+}
+
+/// The target of a bare cubin.
+fn target_of(bytes: &[u8]) -> String {
+    Cubin::parse(bytes).map_or_else(
+        |_| String::new(),
+        |cubin| {
+            let accelerated = cubin.header.is_accelerated_of_cuda_12();
+            format!("sm_{}{}", cubin.header.sm(), if accelerated { "a" } else { "" })
+        },
+    )
+}
