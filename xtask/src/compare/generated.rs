@@ -40,6 +40,7 @@ pub(super) const SUITE: Suite = Suite {
   --open N[,N]     programs that are known to differ and not followed yet: no failure, but one if they are equal
   --edit KIND      edits of compiled files: one at a time, all of this kind
   --minutes M      stop after M minutes; seeds may be A.. then
+  --report         compare what the library reports, as in the suite corpus
   --reduce         shrink programs that differ; the small one goes to <DIR>/<name>/reduced
   --find TEXT      also keep programs whose messages from nvlink contain TEXT ('signal 11' for a crash)
   --show SEED      print the sources of one program and stop
@@ -68,6 +69,9 @@ struct GeneratedPlan {
 fn run(mut setup: Setup) -> Result<ExitCode> {
     let args = &mut setup.args;
     let mut choices = choices(args)?;
+    if args.flag("--report") {
+        setup.method = LinkMethod::Report;
+    }
     choices.plain = matches!(setup.method, LinkMethod::Steps | LinkMethod::Relinked { .. })
         || setup.with.is_some();
     if let Some(seed) = args.option("--show")? {

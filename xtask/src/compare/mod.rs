@@ -16,6 +16,7 @@ mod lto;
 mod mixed;
 mod names;
 mod options;
+mod programs;
 mod real;
 mod registered;
 mod sections;
@@ -54,6 +55,7 @@ const SUITES: &[Suite] = &[
     jitlink::SUITE,
     real::SUITE,
     shipped::SUITE,
+    programs::SUITE,
     e2e::SUITE,
     device_link::SUITE,
 ];
