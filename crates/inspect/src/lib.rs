@@ -1,8 +1,8 @@
 //! The device code in any file; a stable text form of a cubin and a readable difference of two.
 //!
-//! In: the bytes of cubins, and of files that hold them. Out: lists of images; lines of text in which sections, symbols, relocation types and
-//! attributes have names. Guaranteed: the same bytes give the same text; a malformed file gives a
-//! one-line error, never a panic.
+//! In: the bytes of cubins, and of files that hold them. Out: lists of images; lines of text in
+//! which sections, symbols, relocation types and attributes have names. Guaranteed: the same bytes
+//! give the same text; a malformed file gives a one-line error, never a panic.
 #![forbid(unsafe_code)]
 
 pub mod abi;
@@ -22,7 +22,8 @@ use std::io::{self, Read, Write};
 /// The most bytes that are read from what has no size of its own: a pipe or device may have no end.
 const MAX_PIPE: u64 = 1 << 30;
 
-/// The bytes of the file at `path`, which stay until the process ends. Errors: a line with its name.
+/// The bytes of the file at `path`, which stay until the process ends. Errors: a line with its
+/// name.
 pub fn read(path: &OsString) -> Result<&'static [u8], String> {
     let read = || {
         let file = File::open(path)?;

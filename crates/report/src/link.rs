@@ -69,8 +69,10 @@ impl ReportedLink<'_> {
     pub(crate) fn report_link(&self) -> ReportLink {
         let linked = self.objects.iter().filter_map(|&place| self.inputs.get(place));
         let newest = DIALECTS.last();
-        let rules =
-            |newest| self.dialect.rules_unlike(newest).into_iter().map(str::to_owned).collect();
+        let rules = |newest| {
+            let rules = self.dialect.rules_unlike(newest).into_iter();
+            rules.filter(|name| !NO_RULES.contains(name)).map(str::to_owned).collect()
+        };
         ReportLink {
             output: self.output.clone(),
             target: self.target.name.to_owned(),

@@ -24,7 +24,7 @@ pub(super) const SUITE: Suite = Suite {
     about: "the device code in libraries, by culd size and cuobjdump",
     takes: &[],
     help: "\
-Operands: paths of files, or nccl, npp, cufft, cublas, cusparse; without any, all of these. A first run installs two
+Operands: paths of files, or nccl, npp, cublas, cusparse; without any, all of these. A first run installs two
 gigabytes.
 ",
     run,
@@ -50,12 +50,6 @@ const WHEELS: &[Wheel] = &[
         wheel: "nvidia-npp==13.2.0.93",
         folder: "nvidia/cu13/lib",
         libraries: &["libnppial.so.13", "libnppif.so.13", "libnppig.so.13", "libnpps.so.13"],
-    },
-    Wheel {
-        name: "cufft",
-        wheel: "nvidia-cufft==12.5.0.14",
-        folder: "nvidia/cu13/lib",
-        libraries: &["libcufft.so.12"],
     },
     Wheel {
         name: "cublas",

@@ -1,7 +1,7 @@
 //! The sections of the output: their functions and their parts.
 //!
-//! In: the image. Out: [`OutputSection`]s in file order. Guaranteed: names, offsets and sizes are those
-//! that are written.
+//! In: the image. Out: [`OutputSection`]s in file order. Guaranteed: names, offsets and sizes are
+//! those that are written.
 
 use std::collections::BTreeMap;
 
