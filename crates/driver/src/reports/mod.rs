@@ -108,7 +108,7 @@ pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
         say(names::cross_references(&gathered.inputs));
     }
     let Some(account) = finished.account else { return Ok(text) };
-    let link = reported(&finished, account);
+    let link = reported(finished, account);
     let paths = || options.list(OptionId::Report).iter().map(Path::new);
     for path in paths().filter(|path| !is_standard_output(path)) {
         match ending(path) {
