@@ -177,8 +177,9 @@ impl OutputSection {
 /// The names of the sections of the output.
 struct SectionNames<'i> {
     image: &'i Image<'i, 'i>,
-    /// The string table, if there are sections of the Mercury half: only it has their names.
-    table: Vec<u8>,
+    /// The string table, if there are two halves: only it has the names of Mercury sections, and
+    /// the names under which machine code is written.
+    table: Option<Vec<u8>>,
 }
 
 /// The names of the tables, which come first.
@@ -186,30 +187,29 @@ const TABLES: [&[u8]; 4] = [b".shstrtab", b".strtab", b".symtab", b".symtab_shnd
 
 impl<'i> SectionNames<'i> {
     fn of(image: &'i Image<'i, 'i>) -> Self {
-        let mut table = Vec::new();
-        if image.layout.mercury.is_some() {
+        let table = image.layout.mercury.is_some().then(|| {
             let strings = &image.layout.section_strings;
-            table.resize(strings.len(), 0);
+            let mut table = vec![0; strings.len()];
             strings.write(&image.program.merged.draft.names, 0, &mut table);
-        }
+            table
+        });
         SectionNames { image, table }
     }
 
     /// The name of the section at a place among those of the output.
     fn get(&self, place: usize, header: &SectionHeader) -> &[u8] {
+        if let Some(table) = &self.table {
+            let name = table.get(header.name as usize..).unwrap_or_default();
+            return name.split(|&byte| byte == 0).next().unwrap_or_default();
+        }
         let numbers = &self.image.layout.numbers;
         let tables = numbers.first_index() as usize - 1;
         let draft = &self.image.program.merged.draft;
-        match place.checked_sub(tables) {
-            None => TABLES.get(place).copied().unwrap_or_default(),
-            Some(place) => match numbers.order.get(place) {
-                Some(&id) => draft.names.get(draft.sections[id].name),
-                None => {
-                    let name = self.table.get(header.name as usize..).unwrap_or_default();
-                    name.split(|&byte| byte == 0).next().unwrap_or_default()
-                }
-            },
-        }
+        let Some(place) = place.checked_sub(tables) else {
+            return TABLES.get(place).copied().unwrap_or_default();
+        };
+        let section = numbers.order.get(place).map(|&id| draft.sections[id].name);
+        section.map_or(&[], |name| draft.names.get(name))
     }
 }
 
