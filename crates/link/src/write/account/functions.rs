@@ -237,6 +237,12 @@ fn kernel(
         _ => None,
     };
     let mut constants: Vec<(u8, u64)> = own.iter().filter_map(constant).collect();
+    // Local kernels of one name share their banks, which name one of them.
+    for (bank, size) in [(0, report.constant0), (2, report.constant2)] {
+        let is_own = constants.iter().any(|constant| constant.0 == bank);
+        let size = size.filter(|&size| size != 0 && !is_own);
+        constants.extend(size.map(|size| (bank, size)));
+    }
     constants.sort_unstable();
     constants.dedup_by_key(|bank| bank.0);
     let shared = own.iter().find(|own| own.0 == SectionKind::Shared).map(|own| own.1);
