@@ -1,5 +1,6 @@
 //! A device link for several architectures as a value.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use culd_driver::{DeviceLinkRequest, InputItem, InputKind};
@@ -49,6 +50,18 @@ impl<'d> DeviceLink<'d> {
     /// Adds the file at `path`, which is read when the link begins, as the command line takes it.
     pub fn add_file(&mut self, path: impl AsRef<Path>) -> &mut Self {
         self.items.push(InputItem::file(path, InputKind::Named));
+        self
+    }
+
+    /// Adds `bytes`, which have the name `name` in messages, as
+    /// [`Linker::add_bytes`](crate::Linker::add_bytes) does.
+    pub fn add_bytes(
+        &mut self,
+        name: impl Into<String>,
+        kind: InputKind,
+        bytes: impl Into<Cow<'d, [u8]>>,
+    ) -> &mut Self {
+        self.items.push(InputItem::bytes(name, kind, bytes));
         self
     }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use culd_cubin::Cubin;
 use culd_cubin::arch::Arch;
-use culd_driver::{Content, InputItem, InputKind, LinkRequest, LinkedInput, Target};
+use culd_driver::{InputItem, InputKind, LinkRequest, LinkedInput, Target};
 use culd_link::{Account, Cancel, Dialect, Session, Severity};
 use culd_report::ReportInput;
 
@@ -67,13 +67,7 @@ impl<'d> Linker<'d> {
         kind: InputKind,
         bytes: impl Into<Cow<'d, [u8]>>,
     ) -> &mut Self {
-        // The name of a file on the command line decides its kind; the name of bytes does not.
-        let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
-        self.items.push(InputItem {
-            name: name.into(),
-            kind,
-            content: Content::Bytes(bytes.into()),
-        });
+        self.items.push(InputItem::bytes(name, kind, bytes));
         self
     }
 

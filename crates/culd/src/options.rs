@@ -4,7 +4,7 @@
 //! the same image as the command.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use culd_cubin::arch::{Arch, UnknownArch};
 use culd_cubin::unified::BadUidx;
@@ -223,10 +223,27 @@ impl Options {
     }
 
     /// The ptxas that compiles PTX. Without it, the first one is used that is found in the toolkit
-    /// of this program, `CUDA_HOME`, `CUDA_PATH` or `PATH`.
+    /// of this program, `CUDA_HOME`, `CUDA_PATH`, [`Options::toolkits`], the Python environment of
+    /// this program, or `PATH`.
     #[must_use]
     pub fn ptxas_path(mut self, path: impl AsRef<Path>) -> Self {
         self.options.set(OptionId::PtxasPath, [path.as_ref()]);
+        self
+    }
+
+    /// Further toolkits in which ptxas and NVIDIA's libraries are looked for: folders with `bin` or
+    /// `lib`. Repeated calls add folders.
+    #[must_use]
+    pub fn toolkits(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.options.toolkits.extend(folders);
+        self
+    }
+
+    /// The program `culd-lto`, which has LTO-IR compiled. Without it, the one beside this program
+    /// or in `PATH` is used.
+    #[must_use]
+    pub fn lto_program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.options.lto_program = Some(path.into());
         self
     }
 

@@ -85,6 +85,7 @@ pub use crate::run::{command, run};
 #[cfg(feature = "command")]
 pub use crate::subcommand::subcommand;
 pub use crate::threads::most_threads;
+pub use crate::toolkit::packages::{PACKAGES, packages_of_program};
 pub use crate::toolkit::programs::own as program;
 pub use crate::tools::toolkit_homes;
 pub use crate::verify::verify;

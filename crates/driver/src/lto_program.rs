@@ -38,9 +38,9 @@ const PROGRAM: &str = "culd-lto";
 /// 200 ms on a machine with a GPU. nvlink never starts it, and the code is the same without it.
 const DRIVER: &str = "libcuda.so.1";
 
-/// How to get the program: installing the command alone does not bring it.
-const WHERE_FROM: &str = "culd-lto is a program of culd's own: in its source, 'cargo install --locked --path crates/lto' \
-                          installs it, and 'cargo xtask dist' puts it beside culd";
+/// How to get the program: somebody has copied the command alone.
+const WHERE_FROM: &str = "culd-lto is a program of culd's own, in every package of culd beside it; in its source, 'cargo \
+                          install --locked --path crates/culd' installs both";
 
 /// The output of the program.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ struct RunningProgram {
 
 impl RunningProgram {
     fn start(options: &CommandOptions) -> Result<Self, LtoFailure> {
-        let program = find().ok_or(LtoFailure::NoProgram)?;
+        let program = options.lto_program.clone().or_else(find).ok_or(LtoFailure::NoProgram)?;
         let fill = |folder: &Path| fs::write(folder.join(DRIVER), "");
         let folder = place::scratch("culd-lto-", &[DRIVER], options.output(), fill);
         let folder = folder.map_err(ChildError::NoPlace)?;

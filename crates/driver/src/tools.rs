@@ -7,7 +7,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::options::{CommandOptions, OptionId};
-use crate::toolkit::programs::{folders, in_folders, own};
+use crate::toolkit::packages::{packages_of_program, toolkits_in};
+use crate::toolkit::programs::{folders, in_folders, own as own_program};
 
 /// The existing parts of a CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,15 +30,23 @@ impl ToolkitFolders {
 
 /// The toolkits in which ptxas and NVIDIA's libraries are looked for, in one order, so that they
 /// come from one toolkit: that of `-nvvmpath` in a link with LTO, that of this program, that of
-/// CUDA_HOME or CUDA_PATH, and those of PATH.
+/// CUDA_HOME or CUDA_PATH, those that a program names, those of the Python environment that this
+/// program lies in, and those of PATH. They are looked for one after the other.
 fn toolkits(options: &CommandOptions) -> impl Iterator<Item = ToolkitFolders> {
     // It names a folder of the toolkit.
     let named = options.path(OptionId::NvvmPath).filter(|_| options.lto());
     let named = named.and_then(|path| Some(ToolkitFolders::at(path.parent()?.to_owned())));
-    let own = own().and_then(|own| ToolkitFolders::of_bin(own.parent()?));
+    let own = own_program().and_then(|own| ToolkitFolders::of_bin(own.parent()?));
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
     let homes = homes.filter(|home| !home.is_empty()).map(|home| ToolkitFolders::at(home.into()));
-    named.into_iter().chain(own).chain(homes).chain(folders().filter_map(of_folder))
+    let given = options.toolkits.iter().cloned().map(ToolkitFolders::at);
+    let packages = || {
+        let of_program = own_program().map(|own| packages_of_program(&own)).unwrap_or_default();
+        toolkits_in(of_program).into_iter().map(ToolkitFolders::at)
+    };
+    let packages = std::iter::once_with(packages).flatten();
+    let before = named.into_iter().chain(own).chain(homes).chain(given);
+    before.chain(packages).chain(folders().filter_map(of_folder))
 }
 
 /// The toolkit that a folder of PATH is of: one with ptxas, or with a link to an nvcc.
@@ -89,6 +98,16 @@ mod tests {
         let plain = options(format!("-arch=sm_90 a -o b -nvvmpath={nvvm}"));
         assert_ne!(toolkit_homes(&plain).first(), Some(&place("named")));
         assert_ne!(ptxas(&plain), Some(place("named/bin/ptxas")));
+    }
+
+    #[test]
+    fn a_toolkit_that_a_program_names_is_looked_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().to_owned();
+        let mut options = CommandOptions::for_nobody();
+        options.toolkits.push(home.clone());
+        assert!(toolkit_homes(&options).contains(&home));
+        assert!(!toolkit_homes(&CommandOptions::for_nobody()).contains(&home));
     }
 
     #[test]

@@ -15,9 +15,6 @@ use std::sync::OnceLock;
 
 use crate::interface::INTERFACE;
 
-/// Folders of Python packages, as the end of a path.
-const PACKAGES: &[&str] = &["site-packages", "dist-packages"];
-
 /// The ptxas that `CULD_PTXAS` names, or that is in the toolkit in which this library lies, or in a
 /// package. `None` leaves the choice to the driver.
 pub(crate) fn ptxas() -> Option<PathBuf> {
@@ -70,7 +67,9 @@ fn mapped() -> Vec<(std::ops::Range<usize>, PathBuf)> {
 /// The folder of packages that a file is in.
 fn packages_of(file: &Path) -> Option<PathBuf> {
     let is_packages = |folder: &&Path| {
-        folder.file_name().is_some_and(|name| PACKAGES.iter().any(|packages| name == *packages))
+        folder
+            .file_name()
+            .is_some_and(|name| culd_driver::PACKAGES.iter().any(|packages| name == *packages))
     };
     file.ancestors().find(is_packages).map(Path::to_owned)
 }
@@ -78,21 +77,9 @@ fn packages_of(file: &Path) -> Option<PathBuf> {
 /// The folders of packages of the Python that runs, if one does: it lies in `bin` of its
 /// environment.
 fn of_program() -> Vec<PathBuf> {
-    let program = culd_driver::program();
-    let Some(home) = program.as_deref().and_then(|program| program.parent()?.parent()) else {
-        return Vec::new();
-    };
-    let versions = |folder: &str| {
-        let folder = home.join(folder);
-        let versions = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-        let mut versions: Vec<PathBuf> = versions
-            .filter(|entry| entry.file_name().as_bytes().starts_with(b"python3"))
-            .flat_map(|entry| PACKAGES.iter().map(move |packages| entry.path().join(packages)))
-            .collect();
-        versions.sort();
-        versions
-    };
-    ["lib", "lib64"].into_iter().flat_map(versions).collect()
+    culd_driver::program()
+        .map(|program| culd_driver::packages_of_program(&program))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

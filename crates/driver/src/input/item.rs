@@ -65,6 +65,17 @@ impl<'i> InputItem<'i> {
         InputItem { name: culd_text::name(path), kind, content: Content::File(path.to_owned()) }
     }
 
+    /// Bytes with the name `name` in messages.
+    pub fn bytes(
+        name: impl Into<String>,
+        kind: InputKind,
+        bytes: impl Into<Cow<'i, [u8]>>,
+    ) -> Self {
+        // The name of a file on the command line decides its kind; the name of bytes does not.
+        let kind = if kind == InputKind::Named { InputKind::Any } else { kind };
+        InputItem { name: name.into(), kind, content: Content::Bytes(bytes.into()) }
+    }
+
     /// The path of the file that holds its bytes.
     pub(super) fn file_path(&self) -> Option<&Path> {
         match &self.content {

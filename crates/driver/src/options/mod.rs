@@ -16,7 +16,7 @@ mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use culd_cubin::arch::{ARCHS, Arch};
 use culd_link::Dialect;
@@ -59,6 +59,10 @@ pub struct CommandOptions {
     pub(crate) release: Option<&'static Dialect>,
     /// The shadow toolkit in which a command line is; `None` for options that a program has made.
     pub(crate) shadow: Option<OwnShadow>,
+    /// Further toolkits in which ptxas and NVIDIA's libraries are looked for, before those of PATH.
+    pub toolkits: Vec<PathBuf>,
+    /// The program that compiles LTO-IR; `None` for the `culd-lto` beside this program or in PATH.
+    pub lto_program: Option<PathBuf>,
 }
 
 /// An option, value or target that not every release knows.
@@ -173,6 +177,8 @@ impl CommandOptions {
             newer: Vec::new(),
             release: None,
             shadow: None,
+            toolkits: Vec::new(),
+            lto_program: None,
         }
     }
 

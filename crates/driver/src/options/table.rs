@@ -179,7 +179,7 @@ pub const TABLE: &[OptionRow] = &[
     row(OptionId::NoNotes, "no-notes", "no-notes", Nothing, Culd, "Print no notes below messages"),
     row(OptionId::PrintGcSections, "print-gc-sections", "print-gc-sections", Nothing, Culd, "Print the functions that nothing needs and that were removed"),
     row(OptionId::PrintMemoryUsage, "print-memory-usage", "print-memory-usage", Nothing, Culd, "Print how full the memories are that have a limit"),
-    row(OptionId::PtxasPath, "ptxas-path", "ptxas-path", Path("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, or one in PATH or beside an nvcc in PATH"),
+    row(OptionId::PtxasPath, "ptxas-path", "ptxas-path", Path("file"), Culd, "The ptxas that compiles PTX inputs and LTO-IR; else that of the toolkit of -nvvmpath (with -lto), of culd's own folder, of CUDA_HOME or CUDA_PATH, of the Python environment of culd, or one in PATH or beside an nvcc in PATH"),
     row(OptionId::Report, "report", "report", List("file"), Culd, "Write a report of the link (docs/REPORT.md): .json data, .html a page, .txt text; '-' is text on standard output. Repeated options add up"),
     row(OptionId::Reproduce, "reproduce", "reproduce", Path("file"), Culd, "Write an archive, .tar, with all inputs and a script that links them again elsewhere"),
     row(OptionId::Stats, "stats", "stats", Nothing, Culd, "Print counts and times of the link"),

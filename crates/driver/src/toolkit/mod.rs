@@ -2,5 +2,6 @@
 //! toolkit of a shadow.
 
 pub(crate) mod marker;
+pub(crate) mod packages;
 pub(crate) mod programs;
 pub(crate) mod release;
