@@ -150,8 +150,8 @@ fn without_a_compiler_the_error_says_what_is_missing() {
     assert_eq!(
         said(&done),
         "culd fatal   : LTO-IR in 'a.ltoir' cannot be compiled: there is no culd-lto beside this program or in PATH, \
-         which compiles it\n  >>> culd-lto is a program of culd's own: in its source, 'cargo install --locked --path \
-         crates/lto' installs it, and 'cargo xtask dist' puts it beside culd\n"
+         which compiles it\n  >>> culd-lto is a program of culd's own, in every package of culd beside it; in its \
+         source, 'cargo install --locked --path crates/culd' installs both\n"
     );
     assert!(!exists(&world.path("out")));
     world.script("culd-lto", "echo 'no library'; echo 'second line' >&2; exit 1");

@@ -1,7 +1,4 @@
-//! `culd-dump --abi` on compiled files, and on damaged ones.
-
-use std::path::Path;
-use std::process::Command;
+//! The interfaces in compiled files, and in damaged ones.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
@@ -33,12 +30,6 @@ system calls
 ";
     assert!(text.ends_with(end), "{text}");
     assert!(described("linked.100.cubin").contains("parameters at c[0][0x380]"));
-    let output = Command::new(env!("CARGO_BIN_EXE_culd-dump"))
-        .arg("--abi")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/main.90.cubin"))
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), text);
 }
 
 #[test]

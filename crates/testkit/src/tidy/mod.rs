@@ -54,11 +54,11 @@ const PRINTS: &[&str] =
 /// The shipped files that may print: each escapes foreign text, prints none, or writes an output to
 /// an open file.
 const PRINTING_FILES: &[&str] = &[
+    "crates/culd/src/bin/culd-lto.rs",
     "crates/culd/src/main.rs",
     "crates/driver/src/os/output.rs",
     "crates/driver/src/progress.rs",
     "crates/inspect/src/lib.rs",
-    "crates/lto/src/main.rs",
 ];
 
 /// A text file of the project.

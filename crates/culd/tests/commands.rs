@@ -1,13 +1,15 @@
-//! The two programs: exit status, one-line errors, closed pipes.
+//! `culd-dump` and `culd-diff`: exit status, one-line errors, closed pipes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
+/// A recorded file of the crate behind the programs.
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/data").join(name)
+}
+
+fn data(name: &str) -> Vec<u8> {
+    std::fs::read(path(name)).unwrap()
 }
 
 fn dump(arguments: &[&str], file: &Path) -> Output {
@@ -29,7 +31,7 @@ fn dump_prints_the_text_form_or_a_part_of_it() {
     let file = path("linked.90.cubin");
     let whole = dump(&[], &file);
     assert_eq!(whole.status.code(), Some(0));
-    assert_eq!(whole.stdout, common::data("linked.90.txt"));
+    assert_eq!(whole.stdout, data("linked.90.txt"));
 
     let one = dump(&["--only", ".nv.callgraph"], &file);
     assert!(text(&one.stdout).starts_with("section .nv.callgraph nv_callgraph align=4\n"));
@@ -38,6 +40,14 @@ fn dump_prints_the_text_form_or_a_part_of_it() {
     let summary = dump(&["--summary"], &file);
     assert!(text(&summary.stdout).contains("symbol=kernel size=0x580\nsection"));
     assert!(summary.stdout.len() < whole.stdout.len());
+}
+
+#[test]
+fn dump_lists_interfaces() {
+    let listed = dump(&["--abi"], &path("main.90.cubin"));
+    let main = data("main.90.cubin");
+    let view = culd_inspect::view::View::parse(&main).unwrap();
+    assert_eq!(text(&listed.stdout), culd_inspect::abi::describe(&view));
 }
 
 #[test]
@@ -58,9 +68,9 @@ fn names_of_any_bytes_are_read_and_printed_escaped() {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join(OsStr::from_bytes(b"caf\xe9\x1b[2J\n.cubin"));
     let shown = "/caf\\xe9\\x1b[2J\\n.cubin: ";
-    let good = common::data("linked.90.cubin");
+    let good = data("linked.90.cubin");
     std::fs::write(&file, &good).unwrap();
-    assert_eq!(dump(&[], &file).stdout, common::data("linked.90.txt"));
+    assert_eq!(dump(&[], &file).stdout, data("linked.90.txt"));
     assert_eq!(diff(&[], &file, &file).status.code(), Some(0));
     std::fs::write(&file, &good[..100]).unwrap();
     for output in [dump(&[], &file), diff(&[], &path("linked.90.cubin"), &file)] {
@@ -77,7 +87,7 @@ fn names_of_any_bytes_are_read_and_printed_escaped() {
 fn trouble_is_one_line_and_status_2() {
     let folder = std::env::temp_dir().join(format!("culd-inspect-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let good = common::data("linked.90.cubin");
+    let good = data("linked.90.cubin");
     let mut bad_link = good.clone();
     // e_shoff
     bad_link[0x2a] = 0xff;

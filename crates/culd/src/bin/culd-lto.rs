@@ -51,6 +51,11 @@ enum Roots {
 }
 
 fn main() -> ExitCode {
+    match std::env::args_os().nth(1).as_ref().and_then(|word| word.to_str()) {
+        Some("-h" | "--help") => return shown_to_user(USAGE),
+        Some("--version") => return shown_to_user(concat!("culd-lto ", env!("CARGO_PKG_VERSION"))),
+        _ => {}
+    }
     let Some(toolkits) = toolkits(std::env::args_os().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;
@@ -62,6 +67,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints what a user has asked for.
+fn shown_to_user(text: &str) -> ExitCode {
+    println!("{text}");
+    ExitCode::SUCCESS
 }
 
 /// The folders of the command line.
