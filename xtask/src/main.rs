@@ -17,6 +17,7 @@ mod occupancy;
 mod page;
 mod pool;
 mod probe;
+mod python;
 mod scale;
 mod tidy;
 mod uidx;
@@ -42,6 +43,7 @@ const TASKS: &[Task] = &[
     ("page", page::run, "the page of a report in a real browser: see 'page --help'"),
     ("occupancy", occupancy::run, "limits and occupancy against NVIDIA's header: see 'occupancy --help'"),
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
+    ("python", python::run, "test the Python package in an empty environment: see 'python --help'"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test); '--table': who imports whom"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),
 ];

@@ -1,0 +1,59 @@
+"""`python -m culd run program.py`: a Python program with culd's libnvJitLink."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+from . import __version__
+from ._places import library, preload, program
+
+USAGE = """\
+usage: python -m culd run PROGRAM [ARGUMENT...]      run a Python program with culd's libnvJitLink
+       python -m culd run -m MODULE [ARGUMENT...]    the same with a module
+       python -m culd library [12|13]                print the path of libnvJitLink, for LD_PRELOAD
+       python -m culd program [NAME]                 print the path of culd, or another program
+       python -m culd --version
+Started processes use NVIDIA's library again: LD_PRELOAD="$(python -m culd library)" is for them."""
+
+
+def main(words: list[str]) -> int:
+    """Runs the command in `words`; the exit status."""
+    command, rest = (words[0], words[1:]) if words else ("", [])
+    if command == "run" and rest:
+        return _run(rest)
+    if command == "library" and len(rest) <= 1 and set(rest) <= {"12", "13"}:
+        print(library(*map(int, rest)))
+    elif command == "program" and len(rest) <= 1:
+        print(program(*rest))
+    elif command == "--version":
+        print(f"culd {__version__}")
+    elif command in ("-h", "--help"):
+        print(USAGE)
+    else:
+        print(USAGE, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _run(words: list[str]) -> int:
+    preload()
+    if words[0] == "-m":
+        if len(words) < 2:
+            print(USAGE, file=sys.stderr)
+            return 2
+        sys.argv = words[1:]
+        # As by `python -m`: the working folder comes first.
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = words
+        # As by `python PROGRAM`: the program's folder takes the place of this module's.
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        runpy.run_path(words[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

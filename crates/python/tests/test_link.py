@@ -1,0 +1,131 @@
+"""Links through the module: the same bytes as the command's, errors, inputs of every kind."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import culd
+
+
+def by_command(arguments: list[str], output: Path) -> bytes:
+    """The cubin that the command of this package makes."""
+    subprocess.run([culd.program(), *arguments, "-o", str(output)], check=True)
+    return output.read_bytes()
+
+
+def test_files_give_the_bytes_of_the_command(pair: list[str], tmp_path: Path) -> None:
+    linked = culd.link(pair, arch="sm_90")
+    assert linked.cubin == by_command(["-arch=sm_90", *pair], tmp_path / "out")
+    assert linked.diagnostics == []
+    assert linked.cubin is linked.cubin
+
+
+def test_every_recorded_case_gives_the_bytes_of_the_command(cubins: Path, tmp_path: Path) -> None:
+    cases = json.loads((cubins / "cases.json").read_text())
+    same = failed = 0
+    for case in cases:
+        inputs = [str(cubins / name) for name in case["inputs"]]
+        words = [f"-arch={case['arch']}", *case["options"]]
+        command = [culd.program(), *words, *inputs, "-o", str(tmp_path / "out")]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            linked = culd.link(inputs, arch=case["arch"], options=case["options"])
+        except culd.LinkError as error:
+            assert run.returncode != 0, (case, str(error))
+            said = [line for line in run.stderr.splitlines() if line.startswith("culd ")]
+            shown = [d for d in error.diagnostics if d.severity != "info" or "-v" in words]
+            assert len(said) >= len([d for d in shown if d.severity in ("error", "fatal")]), case
+            failed += 1
+        else:
+            assert run.returncode == 0, (case, run.stderr)
+            assert linked.cubin == (tmp_path / "out").read_bytes(), case
+            same += 1
+    print(f"{same} the same, {failed} refused by both")
+    assert same > 300 and failed > 10, (same, failed)
+
+
+def test_bytes_of_every_type_are_inputs(pair: list[str]) -> None:
+    expected = culd.link(pair, arch="sm_90").cubin
+    saxpy, smooth = (Path(path).read_bytes() for path in pair)
+    for other in (smooth, bytearray(smooth), memoryview(smooth), ("smooth", smooth), Path(pair[1])):
+        assert culd.link([saxpy, other], arch="sm_90").cubin == expected
+    # A slice with steps is no row of bytes in memory.
+    stretched = bytes(byte for pair in zip(smooth, smooth) for byte in pair)
+    assert culd.link([saxpy, memoryview(stretched)[::2]], arch="sm_90").cubin == expected
+
+
+def test_options_are_words_of_the_command_line(pair: list[str], tmp_path: Path) -> None:
+    expected = by_command(["-arch=sm_90", "-r", *pair], tmp_path / "out")
+    assert culd.link(pair, arch="sm_90", options="-r").cubin == expected
+    assert culd.link(pair, options=["-arch=sm_90", "-r"]).cubin == expected
+    assert culd.link(pair, arch="sm_90").cubin != expected
+
+
+def test_libraries_are_found_by_name(pair: list[str], tmp_path: Path) -> None:
+    subprocess.run(["ar", "rc", str(tmp_path / "libsmooth.a"), pair[1]], check=True)
+    linked = culd.link(pair[:1], "sm_90", [f"-L{tmp_path}"], libraries=["smooth"])
+    functions = [function["name"] for function in linked.report["images"][0]["functions"]]
+    assert functions == ["saxpy", "smooth"]
+
+
+def test_a_failed_link_has_all_its_messages(pair: list[str]) -> None:
+    with pytest.raises(culd.LinkError) as caught:
+        culd.link([("first", Path(pair[0]).read_bytes())], arch="sm_90")
+    errors = [line for line in caught.value.diagnostics if line.severity == "error"]
+    assert [line.text for line in errors] == [
+        "Undefined reference to 'smooth' in 'first'",
+        "Undefined reference to 'offset' in 'first'",
+    ]
+    assert errors[0].notes and str(errors[0]) in str(caught.value)
+    assert isinstance(caught.value, culd.CuldError)
+    # Build systems hand errors from process to process.
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert type(copy) is culd.LinkError
+    assert copy.diagnostics == caught.value.diagnostics and str(copy) == str(caught.value)
+
+
+def test_wrong_calls_are_exceptions(pair: list[str], tmp_path: Path) -> None:
+    for arch, options in (("sm_9", ()), ("sm_90", ("--bogus",)), ("compute_90", ()), (None, ())):
+        with pytest.raises(culd.OptionsError):
+            culd.link(pair, arch, options)
+    for inputs in (pair[0], b"bytes", [3], [("name", "text")], [("a", b"", 1)], 3):
+        with pytest.raises((TypeError, ValueError)):
+            culd.link(inputs, arch="sm_90")  # type: ignore[arg-type]
+    for inputs in ([str(tmp_path / "missing.o")], [b"damaged"], [b"\x7fELF" + bytes(60)]):
+        with pytest.raises(culd.LinkError):
+            culd.link(inputs, arch="sm_90")
+
+
+def test_the_report_is_that_of_the_command(pair: list[str], tmp_path: Path) -> None:
+    report = culd.link(pair, arch="sm_90").report
+    by_command([f"--report={tmp_path / 'report.json'}", "-arch=sm_90", *pair], tmp_path / "out")
+    expected = json.loads((tmp_path / "report.json").read_text())
+    assert report["images"] == expected["images"]
+    assert report["inputs"] == expected["inputs"]
+
+
+def test_a_device_link_makes_the_objects_of_the_command(pair: list[str], tmp_path: Path) -> None:
+    linked = culd.DeviceLink(["sm_90"]).add(*pair).link()
+    arguments = [culd.program(), "device-link", "-arch=sm_90", *pair, "-o"]
+    subprocess.run([*arguments, str(tmp_path / "fatbin"), "-fatbin"], check=True)
+    assert linked.fatbin() == (tmp_path / "fatbin").read_bytes()
+    from_bytes = culd.DeviceLink(["sm_90"]).add(*(Path(path).read_bytes() for path in pair))
+    assert from_bytes.link().fatbin() == linked.fatbin()
+    assert linked.host_object("x86_64").endswith(linked.fatbin())
+    assert linked.host_object("aarch64") != linked.host_object("x86_64")
+    with pytest.raises(ValueError):
+        linked.host_object("z80")
+    with pytest.raises(culd.LinkError) as caught:
+        culd.DeviceLink(["sm_80", "sm_90"]).add(*pair).link()
+    assert caught.value.diagnostics
+
+
+def test_the_module_knows_its_architectures() -> None:
+    archs = culd.architectures()
+    assert {"sm_75", "sm_90a", "sm_100f", "sm_121"} <= set(archs)
+    assert culd.__version__ in subprocess.check_output([culd.program(), "--version"], text=True)
