@@ -9,12 +9,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The arguments of `cargo tree`: one line for each use of a crate, with its depth.
+/// The arguments of `cargo tree`, without the target: one line for each use of a crate, with its depth.
 pub(super) const TREE: &[&str] = &[
     "tree",
     "--locked",
     "--edges=no-dev",
-    "--target=x86_64-unknown-linux-gnu",
     "--prefix=depth",
     "--no-dedupe",
     "--format={p}\t{l}\t{r}",

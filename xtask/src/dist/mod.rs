@@ -1,12 +1,16 @@
 //! `xtask dist`: puts everything that a user installs into one folder.
 //!
-//! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`. Guaranteed:
-//! everything is built from this tree. The linker is a static program. The shared library exports
-//! NVIDIA's names, according to readelf. No file has a path of this machine except the prefix
-//! ([`paths`]). All compiled crates are listed ([`bill`]).
+//! In: the source tree. Out: `target/dist` with `bin`, `lib`, `include` and `share`, and packages
+//! of these in `packages`. Guaranteed: everything is built from this tree. The linker is a static
+//! program, all else runs with an old glibc ([`zig`]). The shared library exports NVIDIA's names,
+//! according to readelf. No file has a path of this machine ([`paths`]). All compiled crates are
+//! listed ([`bill`]).
 
 mod bill;
+mod packages;
 mod paths;
+mod wheel;
+mod zig;
 
 use crate::args::Args;
 use crate::workspace;
@@ -18,32 +22,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
+use zig::OldGlibc;
 
 const HELP: &str = "\
 usage: cargo xtask dist [options]
   --to DIR       the folder (default <target>/dist), which is made anew
-  --prefix DIR   where it will lie, for the pkg-config file (default /usr/local)";
+  --wheel        the Python wheel and what is in it, but no other package
+  --arch ARCH    x86_64 or aarch64 (default this machine's): for another one, Debian's cross compiler
+                 (gcc-aarch64-linux-gnu) and qemu-user are needed";
 
 /// The linker, which `cargo static` builds: a static program starts in half the time, and runs on
 /// any Linux of its architecture.
 const LINKER: &str = "culd";
 /// The other programs. `culd-lto` loads NVIDIA's library and cannot be static.
-const PROGRAMS: &[&str] = &["culd-dump", "culd-diff", "culd-lto"];
-/// The packages of one build for all of them.
-const PACKAGES: &[&str] = &["-p", "culd-inspect", "-p", "culd-lto"];
-/// The library has the linker's profile: it is for short links, too.
-const LIBRARY_BUILD: &[&str] =
-    &["build", "--profile", "static", "-p", "culd-jitlink", "-p", "culd-jitlink12"];
+const PROGRAMS: [&str; 3] = ["culd-dump", "culd-diff", "culd-lto"];
 /// The packages of all of it.
-const SHIPPED: &[&str] =
-    &["-p=culd", "-p=culd-inspect", "-p=culd-lto", "-p=culd-jitlink", "-p=culd-jitlink12"];
+const SHIPPED: &[&str] = &["-p=culd", "-p=culd-jitlink", "-p=culd-jitlink12", "-p=culd-python"];
 /// The bill of materials.
 const BILL: &str = "culd.cdx.json";
-/// The shared libraries: as built, as installed, and the folder of the crate. Programs are linked
-/// with the first.
-const LIBRARIES: [(&str, &str, &str); 2] = [
-    ("libnvJitLink.so", "libnvJitLink.so.13", "crates/jitlink"),
-    ("libnvJitLink12.so", "libnvJitLink.so.12", "crates/jitlink12"),
+/// The shared libraries: the archive that is built, the crate, as installed, and the folder of the
+/// crate. Programs are linked with the first.
+const LIBRARIES: [(&str, &str, &str, &str); 2] = [
+    ("libnvJitLink.a", "culd-jitlink", "libnvJitLink.so.13", "crates/jitlink"),
+    ("libnvJitLink12.a", "culd-jitlink12", "libnvJitLink.so.12", "crates/jitlink12"),
 ];
 const LINK: &str = "libnvJitLink.so";
 /// Shell, folder, name.
@@ -53,7 +54,15 @@ const COMPLETIONS: &[(&str, &str, &str)] = &[
     ("fish", "share/fish/vendor_completions.d", "culd.fish"),
 ];
 /// Pages that explain the package.
-const PAGES: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const PAGES: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
 
 /// A full release build takes minutes on a small machine.
 const LIMIT: Duration = Duration::from_secs(1800);
@@ -65,7 +74,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let named = args.option::<PathBuf>("--to")?;
     let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
-    let prefix = args.option("--prefix")?.unwrap_or_else(|| "/usr/local".to_owned());
+    let wheel_only = args.flag("--wheel");
+    let arch = args.option("--arch")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     args.finish()?;
     // Other flags give other files with the same names; the files of everyday builds stay.
     let built = workspace::target().join("dist-build");
@@ -76,19 +86,38 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         folders.hide(&mut cargo);
         cargo
     };
-    let tree = said(cargo().args(bill::TREE).args(SHIPPED))?;
+    let zig = OldGlibc::install(&arch, &built)?;
+    let tree = said(cargo().args(bill::TREE).args(["--target", &zig.target()]).args(SHIPPED))?;
     let lock = fs::read_to_string(workspace::root().join("Cargo.lock"))?;
     let bill = bill::text(&tree, &lock)?;
-    said(cargo().args(["build", "--release"]).args(PACKAGES))?;
-    said(cargo().arg("static"))?;
-    said(cargo().args(LIBRARY_BUILD))?;
+    let mut linker = cargo();
+    if arch != std::env::consts::ARCH {
+        let target = zig.target();
+        let variable = target.to_uppercase().replace('-', "_");
+        linker.env(format!("CARGO_TARGET_{variable}_LINKER"), format!("{arch}-linux-gnu-gcc"));
+        linker.env("CARGO_BUILD_TARGET", target);
+    }
+    said(linker.arg("static"))?;
+    said(
+        zig.cargo("build", &folders)?
+            .args(["-p", "culd"])
+            .args(PROGRAMS.map(|name| ["--bin", name]).concat()),
+    )?;
+    for (_, name, _, _) in LIBRARIES {
+        let mut rustc = zig.cargo("rustc", &folders)?;
+        said(rustc.args(["-p", name, "--lib", "--crate-type", "staticlib"]))?;
+    }
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
     }
-    let dist = Dist { folder: dist, built };
-    dist.programs(&folders)?;
-    dist.shared_library(&prefix, &folders)?;
+    let dist = Dist { folder: dist, built, zig, folders };
+    dist.programs()?;
+    dist.shared_libraries()?;
     dist.pages(&bill)?;
+    dist.wheel()?;
+    if !wheel_only {
+        packages::make(&dist.folder, &dist.zig.arch)?;
+    }
     dist.list(&dist.folder.clone())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -97,6 +126,8 @@ struct Dist {
     folder: PathBuf,
     /// Cargo's target folder.
     built: PathBuf,
+    zig: OldGlibc,
+    folders: Folders,
 }
 
 impl Dist {
@@ -107,40 +138,67 @@ impl Dist {
         Ok(path)
     }
 
-    fn programs(&self, folders: &Folders) -> Result<()> {
+    /// True if the files are for another machine than this one.
+    fn is_foreign(&self) -> bool {
+        self.zig.arch != std::env::consts::ARCH
+    }
+
+    /// The command that runs a program of the package on this machine.
+    fn runs(&self, program: &Path) -> Command {
+        if !self.is_foreign() {
+            return Command::new(program);
+        }
+        let arch = &self.zig.arch;
+        let mut emulator = Command::new(format!("qemu-{arch}"));
+        emulator.arg("-L").arg(format!("/usr/{arch}-linux-gnu")).arg(program);
+        emulator
+    }
+
+    fn programs(&self) -> Result<()> {
+        let folders = &self.folders;
         for program in PROGRAMS {
             let to = self.at("bin")?.join(program);
-            fs::copy(self.built.join("release").join(program), &to)?;
+            fs::copy(self.zig.file(program), &to)?;
             folders.check(&to)?;
+            zig::check_glibc(&to)?;
         }
         let culd = self.at("bin")?.join(LINKER);
-        fs::copy(self.built.join("static").join(LINKER), &culd)?;
+        let own = if self.is_foreign() { self.zig.target() } else { String::new() };
+        fs::copy(self.built.join(own).join("static").join(LINKER), &culd)?;
         folders.check(&culd)?;
         let needs = readers::needed(&culd)?;
         ensure!(needs.is_empty(), "{} needs {}", culd.display(), needs.join(", "));
-        let text = |arguments: &[&str]| said(Command::new(&culd).args(arguments));
-        fs::write(self.at("share/man/man1")?.join("culd.1"), text(&["man"])?)?;
+        let text = |arguments: &[&str]| said(self.runs(&culd).args(arguments));
+        let manual = self.at("share/man/man1")?;
+        fs::write(manual.join("culd.1"), text(&["man"])?)?;
+        for program in PROGRAMS {
+            let help = said(self.runs(&self.folder.join("bin").join(program)).arg("--help"))?;
+            fs::write(manual.join(format!("{program}.1")), man_page(program, &help))?;
+        }
         for (shell, folder, name) in COMPLETIONS {
             fs::write(self.at(folder)?.join(name), text(&["completions", shell])?)?;
         }
         Ok(())
     }
 
-    fn shared_library(&self, prefix: &str, folders: &Folders) -> Result<()> {
-        for (built, name, source) in LIBRARIES {
+    fn shared_libraries(&self) -> Result<()> {
+        for (archive, _, name, source) in LIBRARIES {
             let library = self.at("lib")?.join(name);
-            fs::copy(self.built.join("static").join(built), &library)?;
-            folders.check(&library)?;
-            check_names(&library, name, source)?;
+            let rows = exports(source)?;
+            let functions: Vec<String> = rows.iter().filter_map(|row| function(row)).collect();
+            let archive = self.zig.file(archive);
+            self.zig.shared_library(&archive, (name, &functions), &library, &self.folders)?;
+            self.folders.check(&library)?;
+            check_names(&library, name, &rows)?;
         }
-        std::os::unix::fs::symlink(LIBRARIES[0].1, self.at("lib")?.join(LINK))?;
+        std::os::unix::fs::symlink(LIBRARIES[0].2, self.at("lib")?.join(LINK))?;
         let source = workspace::root().join("crates/jitlink");
         fs::copy(source.join("include/nvJitLink.h"), self.at("include")?.join("nvJitLink.h"))?;
-        let pc = format!(
-            "prefix={prefix}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
+        let pc =
+            // The folder of the file itself: the package can lie anywhere.
+            "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nincludedir=${prefix}/include\n\n\
              Name: nvjitlink\nDescription: culd's libnvJitLink: links device code at run time\n\
-             Version: 13.0\nLibs: -L${{libdir}} -lnvJitLink\nCflags: -I${{includedir}}\n"
-        );
+             Version: 13.0\nLibs: -L${libdir} -lnvJitLink\nCflags: -I${includedir}\n";
         fs::write(self.at("lib/pkgconfig")?.join("nvjitlink.pc"), pc)?;
         Ok(())
     }
@@ -151,7 +209,21 @@ impl Dist {
         for page in PAGES {
             fs::copy(workspace::root().join(page), folder.join(page))?;
         }
-        fs::copy(workspace::root().join("docs/JITLINK.md"), folder.join("JITLINK.md"))?;
+        // README's links lead to them.
+        for pages in ["docs", "examples"] {
+            workspace::keep_tree(&workspace::root().join(pages), &folder.join(pages))?;
+        }
+        Ok(())
+    }
+
+    fn wheel(&self) -> Result<()> {
+        let files = |folder: &str, names: Vec<&str>| {
+            let folder = self.folder.join(folder);
+            names.into_iter().map(|name| folder.join(name)).collect::<Vec<_>>()
+        };
+        let programs = files("bin", PROGRAMS.into_iter().chain([LINKER]).collect());
+        let libraries = files("lib", LIBRARIES.map(|library| library.2).to_vec());
+        wheel::make(&self.zig, &self.folders, (&programs, &libraries), &self.at("packages")?)?;
         Ok(())
     }
 
@@ -172,16 +244,41 @@ impl Dist {
     }
 }
 
-/// Checks names of the library and its functions; `source` is the folder of its crate.
-fn check_names(library: &Path, name: &str, source: &str) -> Result<()> {
+/// The rows of the list of a library's functions; `source` is the folder of its crate.
+fn exports(source: &str) -> Result<Vec<String>> {
     let list = workspace::root().join(source).join("exports.txt");
     let list = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
+    // GNU ld makes a symbol of the version node, too, zig's linker does not. Nothing refers to it.
+    Ok(list.lines().filter(|row| row.starts_with("FUNC ")).map(str::to_owned).collect())
+}
+
+/// The name in a row, without type and version.
+fn function(row: &str) -> Option<String> {
+    let name = row.strip_prefix("FUNC GLOBAL ")?;
+    Some(name.split('@').next()?.to_owned())
+}
+
+/// Checks names of the library and its functions.
+fn check_names(library: &Path, name: &str, expected: &[String]) -> Result<()> {
     let found = readers::exports(library)?;
-    let expected: Vec<&str> = list.lines().collect();
     ensure!(found == expected, "{} exports:\n{}", library.display(), found.join("\n"));
     let found = readers::soname(library)?;
     ensure!(found == name, "{}: is called {found}", library.display());
     Ok(())
+}
+
+/// A manual page of the text that a program prints about itself.
+fn man_page(program: &str, help: &str) -> String {
+    let escaped = help.replace('\\', "\\e").replace('-', "\\-");
+    // A line that begins with a dot would be a request.
+    let lines: String = escaped.lines().map(|line| format!("\\&{line}\n")).collect();
+    let name = program.replace('-', "\\-");
+    format!(
+        ".TH {} 1 \"\" \"culd {}\"\n.SH NAME\n{name} \\- a program of the CUDA device linker culd\n\
+         .SH DESCRIPTION\n.nf\n{lines}.fi\n.SH SEE ALSO\n.BR culd (1)\n",
+        program.to_uppercase(),
+        env!("CARGO_PKG_VERSION"),
+    )
 }
 
 /// The output of a command.

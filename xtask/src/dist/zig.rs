@@ -1,0 +1,139 @@
+//! Builds for an old glibc, by zig.
+//!
+//! In: cargo commands. Out: the same with zig as linker and C compiler. Guaranteed: what is built
+//! needs no symbol of a glibc after 2.17, which is what Rust itself asks for. Versions of the tools
+//! are pinned: they decide bytes.
+//!
+//! The machine's own linker would take the newest version of each symbol in the machine's glibc.
+
+use super::paths::Folders;
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use culd_testkit::reference::oracle::wheels::Environment;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// From PyPI: cargo-zigbuild is cargo with zig as linker, maturin makes wheels.
+const TOOLS: &[&str] = &["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"];
+/// The oldest glibc that the files run with.
+pub(super) const GLIBC: &str = "2.17";
+/// The platform tag of wheels for it.
+pub(super) const MANYLINUX: &str = "manylinux_2_17";
+
+/// The tools, for one target.
+pub(super) struct OldGlibc {
+    tools: Environment,
+    /// The architecture as Rust and zig name it.
+    pub(super) arch: String,
+    /// Cargo's target folder.
+    pub(super) built: PathBuf,
+}
+
+impl OldGlibc {
+    /// The tools, which are installed if they are missing.
+    pub(super) fn install(arch: &str, built: &Path) -> Result<Self> {
+        let tools = Environment::install(&workspace::target().join("dist-tools"), TOOLS)?;
+        Ok(OldGlibc { tools, arch: arch.to_owned(), built: built.to_owned() })
+    }
+
+    /// Rust's name of the target.
+    pub(super) fn target(&self) -> String {
+        format!("{}-unknown-linux-gnu", self.arch)
+    }
+
+    /// One of the tools, with the others in PATH and without paths of this machine in its outputs.
+    pub(super) fn tool(&self, name: &str, folders: &Folders) -> Result<Command> {
+        let mut command = Command::new(self.tools.program(name));
+        let own = self.tools.program("");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(own).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(all)?);
+        command.current_dir(workspace::root()).env("CARGO_TARGET_DIR", &self.built);
+        folders.hide(&mut command);
+        Ok(command)
+    }
+
+    /// `cargo WORD` in the profile of what ships.
+    pub(super) fn cargo(&self, word: &str, folders: &Folders) -> Result<Command> {
+        let mut command = self.tool("cargo-zigbuild", folders)?;
+        command.args([word, "--locked", "--profile", "static", "--target"]);
+        command.arg(format!("{}.{GLIBC}", self.target()));
+        Ok(command)
+    }
+
+    /// The file called `name` of such a build.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.built.join(self.target()).join("static").join(name)
+    }
+
+    /// Links the archive `archive` as a shared library called `name` that exports `functions`, in
+    /// the version node of that name, as NVIDIA's does.
+    ///
+    /// rustc links with a version script of its own, which names no node, and there can be only
+    /// one.
+    pub(super) fn shared_library(
+        &self,
+        archive: &Path,
+        (name, functions): (&str, &[String]),
+        to: &Path,
+        folders: &Folders,
+    ) -> Result<()> {
+        let script = self.built.join(format!("{name}.map"));
+        let all: String = functions.iter().map(|name| format!("    {name};\n")).collect();
+        fs::write(&script, format!("{name} {{\n  global:\n{all}  local: *;\n}};\n"))?;
+        let mut cc = self.tool("python", folders)?;
+        cc.args(["-m", "ziglang", "cc", "-shared", "-O2", "-s", "-target"]);
+        cc.arg(format!("{}-linux-gnu.{GLIBC}", self.arch));
+        let option = |name: &str, path: &Path| {
+            let mut word = OsString::from(name);
+            word.push(path);
+            word
+        };
+        cc.arg(format!("-Wl,-soname,{name}")).arg("-Wl,--gc-sections");
+        // The loader resolves everything at once: no part of the library can be written to later.
+        cc.args(["-Wl,-z,relro", "-Wl,-z,now"]);
+        cc.arg(option("-Wl,--version-script=", &script));
+        cc.args(functions.iter().map(|name| format!("-Wl,-u,{name}")));
+        cc.arg(archive).args(["-lunwind", "-lc", "-lm", "-lpthread", "-ldl"]);
+        cc.arg("-o").arg(to);
+        super::said(&mut cc)?;
+        check_glibc(to)
+    }
+}
+
+/// Checks that a file runs with [`GLIBC`].
+pub(super) fn check_glibc(file: &Path) -> Result<()> {
+    let newest = newest_glibc(file)?;
+    let oldest = number(GLIBC).context("a version")?;
+    ensure!(newest <= oldest, "{} needs glibc {newest:?}", file.display());
+    Ok(())
+}
+
+/// The newest version of glibc whose symbols a file needs.
+fn newest_glibc(file: &Path) -> Result<(u32, u32)> {
+    let text = super::said(Command::new("readelf").args(["-VW"]).arg(file))?;
+    let words = text.split(|c: char| c.is_whitespace() || c == '(' || c == ')');
+    let versions = words.filter_map(|word| number(word.strip_prefix("GLIBC_")?));
+    Ok(versions.max().unwrap_or_default())
+}
+
+/// `2.17` as two numbers; a third one does not count.
+fn number(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers() {
+        assert_eq!(number("2.17"), Some((2, 17)));
+        assert_eq!(number("2.2.5"), Some((2, 2)));
+        assert_eq!(number("PRIVATE"), None);
+        assert!(number("2.4") < number("2.17"));
+    }
+}
