@@ -94,9 +94,8 @@ fn toolkits(options: &JitOptions) -> Vec<PathBuf> {
 
 /// NVIDIA's library for the links with `options`.
 pub(crate) fn compiler(options: &JitOptions) -> Result<NvJitLink, Refusal> {
-    let found = culd_lto::find(home::library(), &toolkits(options));
-    let path = found.ok_or(LtoError::NotFound);
-    path.and_then(NvJitLink::load).map_err(|error| refusal(error).refusal)
+    let found = culd_lto::with_library(home::library(), &toolkits(options), NvJitLink::load);
+    found.map_err(|error| refusal(error).refusal)
 }
 
 /// The result of NVIDIA's library for `inputs` when they are added.

@@ -116,6 +116,15 @@ pub enum LtoError {
         /// Why.
         error: String,
     },
+    /// It is culd's own library, which would ask itself.
+    #[error(
+        "cannot use '{}': it is culd's own, which needs NVIDIA's; keep that beside it as libnvJitLink.so.13.nvidia",
+        path.display()
+    )]
+    OfCuld {
+        /// The library.
+        path: PathBuf,
+    },
     /// It has refused, and said why.
     #[error("'{}' refused (code {code})", path.display())]
     Refused {
@@ -130,19 +139,40 @@ pub enum LtoError {
     },
 }
 
-/// NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the first of `toolkits` that
-/// has one, under its own name or the one that it got when culd's took its place. `own` is a file
-/// that is not meant, because it is the one that asks.
-pub fn find(own: Option<&Path>, toolkits: &[PathBuf]) -> Option<PathBuf> {
+/// What `load` makes of NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the
+/// first of `toolkits` that has one, under its own name or the one that it got when culd's took its
+/// place. `own` is a file that is not meant, because it is the one that asks. Other copies of
+/// culd's library are passed over: culd's packages have that of CUDA 12 beside that of CUDA 13.
+///
+/// # Errors
+/// There is no such library, or `load` fails.
+pub fn with_library<T>(
+    own: Option<&Path>,
+    toolkits: &[PathBuf],
+    mut load: impl FnMut(PathBuf) -> Result<T, LtoError>,
+) -> Result<T, LtoError> {
+    let mut last = LtoError::NotFound;
+    for path in candidates(own, toolkits) {
+        match load(path) {
+            Err(error @ LtoError::OfCuld { .. }) => last = error,
+            done => return done,
+        }
+    }
+    Err(last)
+}
+
+/// The files that may be NVIDIA's library, the first one first: see [`with_library`].
+pub fn candidates(own: Option<&Path>, toolkits: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(named) = env::var_os("CULD_NVJITLINK") {
-        return Some(named.into());
+        return vec![named.into()];
     }
     let folders = toolkits.iter().flat_map(|home| ["lib64", "lib"].map(|folder| home.join(folder)));
     let own = own.and_then(|own| own.canonicalize().ok());
     folders
         .flat_map(|folder| NAMES.map(|name| folder.join(name)))
         .filter_map(|file| file.canonicalize().ok())
-        .find(|file| Some(file) != own.as_ref() && file.is_file())
+        .filter(|file| Some(file) != own.as_ref() && file.is_file())
+        .collect()
 }
 
 /// The libnvvm of the toolkit that `library`, a libnvJitLink, is of; else that of the first of
@@ -163,7 +193,8 @@ mod tests {
         let folder = env::temp_dir().join(format!("culd-lto-{}", std::process::id()));
         let place = |name: &str| folder.join("lib").join(name);
         std::fs::create_dir_all(place("")).unwrap();
-        let found = |own: Option<&Path>| find(own, std::slice::from_ref(&folder));
+        let all = |own: Option<&Path>| candidates(own, std::slice::from_ref(&folder));
+        let found = |own: Option<&Path>| all(own).first().cloned();
         assert_eq!(found(None), None);
         let [moved, plain, _, older] = NAMES.map(place);
         std::fs::write(&older, "of CUDA 12").unwrap();
@@ -176,6 +207,14 @@ mod tests {
         std::fs::write(&moved, "NVIDIA's").unwrap();
         assert_eq!(found(Some(&plain)), Some(moved.canonicalize().unwrap()));
         assert_eq!(found(None), Some(moved.canonicalize().unwrap()));
+        // Copies of culd's are passed over, and the reason is that of the last one.
+        let mut tried = Vec::new();
+        let made = with_library(Some(&plain), std::slice::from_ref(&folder), |path| {
+            tried.push(path.clone());
+            Err::<(), _>(LtoError::OfCuld { path })
+        });
+        assert!(matches!(made, Err(LtoError::OfCuld { .. })));
+        assert_eq!(tried, all(Some(&plain)));
         std::fs::remove_dir_all(folder).unwrap();
     }
 

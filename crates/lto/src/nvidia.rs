@@ -88,9 +88,7 @@ impl NvJitLink {
         let library = unsafe { Library::new(&path) }.map_err(|error| unusable(&error))?;
         let functions = NvJitLinkFunctions::of(&library).map_err(|error| unusable(&error))?;
         if functions.are_of_culd() {
-            let keep = "it is culd's own, which needs NVIDIA's; keep that beside it as \
-                        libnvJitLink.so.13.nvidia";
-            return Err(unusable(&keep));
+            return Err(LtoError::OfCuld { path });
         }
         Ok(NvJitLink { path, functions, _library: ManuallyDrop::new(library) })
     }

@@ -114,11 +114,11 @@ def test_cuda_core_links_with_this_library(tmp_path: Path) -> None:
     driver = str(tmp_path / "libcuda.so.1")
     source = str(Path(__file__).with_name("driver.c"))
     subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", driver, source], check=True)
+    texts = [compiled(source, "90").rstrip(b"\0") for source in (CALLER, CALLEE)]
     code = f"""
 import culd; culd.preload()
 from cuda.core import Linker, LinkerOptions, ObjectCode
-ptx = [{[compiled(source, "90").rstrip(b"\0") for source in (CALLER, CALLEE)]!r}][0]
-linker = Linker(*[ObjectCode.from_ptx(text) for text in ptx], options=LinkerOptions(arch="sm_90"))
+linker = Linker(*[ObjectCode.from_ptx(text) for text in {texts!r}], options=LinkerOptions(arch="sm_90"))
 assert linker.which_backend() == "nvJitLink", linker.which_backend()
 code = linker.link("cubin").code
 assert code[:4] == b"\\x7fELF" and b"culd" in code

@@ -59,6 +59,7 @@ pub(super) fn make(
     ]);
     // maturin sets flags of its own. In the folder of the other builds, each would undo the other.
     maturin.env("CARGO_TARGET_DIR", zig.built.join("python"));
+    maturin.env("SOURCE_DATE_EPOCH", super::packages::TIME);
     maturin.args(["--target", &zig.target(), "--out"]).arg(to).current_dir(&stage);
     super::said(&mut maturin)?;
     let made = fs::read_dir(to)?.filter_map(|entry| Some(entry.ok()?.path()));

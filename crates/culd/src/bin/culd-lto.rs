@@ -17,8 +17,8 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use culd_lto::{
-    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, find, find_nvvm,
-    lto_ir,
+    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, candidates,
+    find_nvvm, lto_ir, with_library,
 };
 use culd_text::message;
 
@@ -150,7 +150,7 @@ impl LtoReply {
 
 /// NVIDIA's libnvJitLink.
 fn load(toolkits: &[PathBuf]) -> Result<NvJitLink, LtoError> {
-    NvJitLink::load(find(None, toolkits).ok_or(LtoError::NotFound)?)
+    with_library(None, toolkits, NvJitLink::load)
 }
 
 fn compile(
@@ -189,8 +189,10 @@ impl CompileRequest {
         let Roots::Text(text) = &self.roots else { return };
         let arch = self.options.first().map_or("", String::as_str);
         let make = || {
-            let library = find(None, toolkits).ok_or(LtoError::NotFound)?;
-            let nvvm = find_nvvm(&library, toolkits).ok_or(LtoError::NoNvvm)?;
+            // The library is still being loaded. A copy of culd's has no libnvvm beside it.
+            let libraries = candidates(None, toolkits);
+            let library = libraries.first().ok_or(LtoError::NotFound)?;
+            let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
             lto_ir(&nvvm, text, arch)
         };
         self.roots = Roots::Made(make());

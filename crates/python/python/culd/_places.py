@@ -6,6 +6,7 @@ In: where this package lies. Out: paths. Guaranteed: nothing of NVIDIA's is load
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import importlib.util
 import os
 import sysconfig
@@ -51,10 +52,10 @@ def preload(*cuda: int) -> None:
 
     Call it before a package that links loads NVIDIA's: numba-cuda, cuda-python, cuda-core and CuPy
     load the library when they link for the first time, and take the one that is loaded already.
-    `cuda` are major releases of CUDA, by default all that culd has. Raises RuntimeError if NVIDIA's
-    library of such a release is loaded already.
+    `cuda` are major releases of CUDA, by default the one that the installed packages are for. Raises
+    RuntimeError if NVIDIA's library of such a release is loaded already.
     """
-    for release in cuda or _RELEASES:
+    for release in cuda or (_installed(),):
         if release in _loaded:
             continue
         path = library(release)
@@ -62,6 +63,24 @@ def preload(*cuda: int) -> None:
         if other is not None and not os.path.samefile(other, path):
             raise RuntimeError(f"{other} is loaded already: call culd.preload() earlier")
         _loaded[release] = ctypes.CDLL(path)
+
+
+def _installed() -> int:
+    """The major release of CUDA that the packages of this Python link for."""
+    # Only one library is loaded: cuda-bindings takes whichever it finds in the process, also that
+    # of another release than its own.
+    for package in ("cuda-bindings", "nvidia-nvjitlink"):
+        try:
+            release = int(importlib.metadata.version(package).partition(".")[0])
+        except (importlib.metadata.PackageNotFoundError, ValueError):
+            continue
+        if release in _RELEASES:
+            return release
+    try:
+        importlib.metadata.version("nvidia-nvjitlink-cu12")
+    except importlib.metadata.PackageNotFoundError:
+        return _RELEASES[0]
+    return 12
 
 
 def _mapped(name: str) -> str | None:
