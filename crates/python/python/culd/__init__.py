@@ -13,7 +13,7 @@ from typing import Any, Union
 
 from . import _culd
 from ._culd import CuldError, DeviceLinked, Diagnostic, LinkError, OptionsError
-from ._places import library, places, preload, program
+from ._places import library, nvvm_option, places, preload, program
 
 __all__ = [
     "CuldError",
@@ -122,4 +122,8 @@ class DeviceLink:
 
 def _words(arch: str | None, options: str | Sequence[str]) -> list[str]:
     words = options.split() if isinstance(options, str) else list(options)
+    names = {word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
+    if names & {"dlto", "link-time-opt", "lto"} and "nvvmpath" not in names:
+        # nvlink wants to know where libnvvm is: in NVIDIA's package, if that is installed.
+        words += nvvm_option()
     return words if arch is None else [f"-arch={arch}", *words]

@@ -93,6 +93,12 @@ def _mapped(name: str) -> str | None:
     return None
 
 
+def nvvm_option() -> list[str]:
+    """The option -nvvmpath with the libnvvm of the packages; nothing without one."""
+    folders = (os.path.join(toolkit, "nvvm") for toolkit in places()[0])
+    return [f"-nvvmpath={folder}" for folder in folders if os.path.isdir(folder)][:1]
+
+
 def places() -> tuple[list[str], str | None]:
     """Folders in NVIDIA's layout in the packages of this Python, and the program culd-lto."""
     global _found
