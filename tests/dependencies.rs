@@ -17,6 +17,7 @@ const LICENCES: &[&str] = &[
     "MIT/Apache-2.0",
     "0BSD OR MIT OR Apache-2.0",
     "MIT OR Zlib OR Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
     "Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT",
     "(MIT OR Apache-2.0) AND Unicode-3.0",
     "Unlicense OR MIT",

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The arguments of `cargo tree`, without the target: one line for each use of a crate, with its depth.
+/// The arguments of `cargo tree`, without the target: one line for each use of a crate, with its
+/// depth.
 pub(super) const TREE: &[&str] = &[
     "tree",
     "--locked",

@@ -28,6 +28,7 @@ const HELP: &str = "\
 usage: cargo xtask dist [options]
   --to DIR       the folder (default <target>/dist), which is made anew
   --wheel        the Python wheel and what is in it, but no other package
+  --pack         packages of the folder as it is: nothing is built, and there is no new wheel
   --arch ARCH    x86_64 or aarch64 (default this machine's): for another one, Debian's cross compiler
                  (gcc-aarch64-linux-gnu) and qemu-user are needed";
 
@@ -75,8 +76,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let named = args.option::<PathBuf>("--to")?;
     let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
     let wheel_only = args.flag("--wheel");
+    let pack_only = args.flag("--pack");
     let arch = args.option("--arch")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     args.finish()?;
+    if pack_only {
+        packages::make(&dist, &arch)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Other flags give other files with the same names; the files of everyday builds stay.
     let built = workspace::target().join("dist-build");
     let folders = Folders::find(&built)?;
