@@ -72,8 +72,8 @@ def test_ptx_is_linked_by_this_library(arch: str) -> None:
     inputs = [compiled(source, arch) for source in (CALLER, CALLEE)]
     image = by_bindings([f"-arch=sm_{arch}"], "PTX", inputs)
     assert loaded()[0] == culd.library(RELEASE)
-    # The note of the linker.
-    assert image[:4] == b"\x7fELF" and b"culd" in image
+    # The linker's note, which files of CUDA 12 do not have.
+    assert image[:4] == b"\x7fELF" and (b"culd" in image or RELEASE == 12)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
