@@ -6,6 +6,9 @@
 //! libnvJitLink. The library stood in for nvlink 12.8 and 12.9, of which no wheel exists
 //! (`testdata/jitlink/nvlink.c`).
 
+use culd::Arch;
+use culd::cubin::build::{Builder, Code, Linkage, Space, Variable};
+use culd_cubin::{Cubin, elf};
 use culd_driver::{Request, parse};
 use culd_inspect::text::{DumpOptions, dump};
 use culd_inspect::view::View;
@@ -88,4 +91,35 @@ fn a_release_knows_its_targets_only() {
             assert_eq!(known(release, target), expected, "{target} by {release}");
         }
     }
+}
+
+/// By 12.5 to 12.8 the size of the system's part of shared memory goes to the symbol of its begin,
+/// and to symbol 0 where no file names that.
+#[test]
+fn the_size_of_reserved_shared_memory_is_in_symbol_0_without_a_begin() {
+    let case = root().join("testdata/cases/dialects/reserved-shared-12-6");
+    let files = ["a", "b"].map(|name| {
+        let object = case::assemble(&case.join(format!("{name}.cubin.txt")));
+        (format!("{name}.cubin"), object.expect("a recorded object"))
+    });
+    let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
+    builder.variable(Variable::external(".nv.reservedSmem.offset0", Space::Global, 4));
+    let function = builder.function("unused", Linkage::Global);
+    builder.define(function, Code::new([0; 16]));
+    let mut begin = builder.finish().expect("an object");
+    // The header of CUDA 12: ABI, release, and target.
+    (begin[7], begin[8]) = (elf::OSABI_CUDA_12, elf::ABI_VERSION_12);
+    begin[20..24].copy_from_slice(&126u32.to_le_bytes());
+    begin[48..52].copy_from_slice(&0x005a_055au32.to_le_bytes());
+    let options = link_options(&["-arch=sm_90", "--dialect=12.6"].map(str::to_owned)).unwrap();
+    let value = |inputs: &[(String, Vec<u8>)]| {
+        let image = link(&options, inputs, 1).expect("threads").image.expect("a program");
+        let cubin = Cubin::parse(&image).expect("a cubin");
+        let table = cubin.section_by_name(b".symtab").expect("symbols");
+        let bytes: &[u8] = table.data;
+        u64::from_le_bytes(bytes[8..16].try_into().unwrap())
+    };
+    assert_eq!(value(&files), 0x400);
+    let [a, b] = files;
+    assert_eq!(value(&[a, b, ("begin.cubin".to_owned(), begin)]), 0);
 }

@@ -387,6 +387,8 @@ pub fn link_options(
     link_options.relocatable = options.flag(OptionId::Relocatable) && dialect.makes_objects;
     link_options.preserve_relocs = options.flag(OptionId::PreserveRelocs);
     link_options.warnings_are_errors = options.flag(OptionId::WarningsAreErrors);
+    link_options.disable_warnings =
+        options.flag(OptionId::DisableWarnings) && dialect.silences_warnings;
     link_options.disable_infos = options.flag(OptionId::DisableInfos);
     link_options.selection = selection(options);
     link_options.allow_undefined_globals = options.flag(OptionId::AllowUndefinedGlobals);

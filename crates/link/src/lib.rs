@@ -101,7 +101,7 @@ pub fn prepare<'o, 'd>(
 where
     'o: 'd,
 {
-    let mut diags = Diagnostics::new(options.warnings_are_errors);
+    let mut diags = Diagnostics::new(options);
     let mut report = None;
     let mut phases = Phases::new(session);
     let mut unused = Vec::new();
@@ -117,7 +117,7 @@ pub fn check(
     inputs: &[Input<'_>],
     options: &LinkOptions,
 ) -> Vec<LinkDiagnostic> {
-    let mut diags = Diagnostics::new(options.warnings_are_errors);
+    let mut diags = Diagnostics::new(options);
     // The lines say why it failed.
     let _ = InputObjects::parse(session, inputs, options, &mut diags);
     diags.into_lines()

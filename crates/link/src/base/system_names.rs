@@ -29,11 +29,14 @@ pub(crate) fn is_reserved_shared(name: &[u8]) -> bool {
 /// The symbol for the size of the system's part of shared memory.
 pub(crate) const RESERVED_CAP: &[u8] = b".nv.reservedSmem.cap";
 
+/// The symbol for the begin of that part.
+pub(crate) const RESERVED_BEGIN: &[u8] = b".nv.reservedSmem.offset0";
+
 /// The value of a variable in the system's part of shared memory, which has `size` bytes. The
 /// object's own value does not count.
 pub(crate) fn reserved_value(name: &[u8], size: u64) -> Option<u64> {
     match name {
-        b".nv.reservedSmem.offset0" => Some(0),
+        RESERVED_BEGIN => Some(0),
         RESERVED_CAP => Some(size),
         _ => None,
     }

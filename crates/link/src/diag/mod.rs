@@ -13,6 +13,7 @@ use culd_reloc::RelocType;
 use thiserror::Error;
 
 use self::note::Note;
+use crate::options::LinkOptions;
 use crate::options::dialect::Dialect;
 
 /// nvlink's internal error for a needed reference to something that is not in the output.
@@ -337,8 +338,8 @@ fn and_others(others: usize) -> String {
 #[derive(Debug)]
 pub(crate) struct Diagnostics {
     lines: Vec<LinkDiagnostic>,
-    /// The severity of a warning.
-    warning: Severity,
+    /// The severity of a warning; `None`: it is dropped.
+    warning: Option<Severity>,
 }
 
 /// The link cannot go on; the diagnostics say why.
@@ -346,9 +347,13 @@ pub(crate) struct Diagnostics {
 pub(crate) struct Failed;
 
 impl Diagnostics {
-    /// No lines so far. `warnings_are_errors` makes every warning an error.
-    pub(crate) fn new(warnings_are_errors: bool) -> Self {
-        let warning = if warnings_are_errors { Severity::Error } else { Severity::Warning };
+    /// No lines so far, for a link with `options`.
+    pub(crate) fn new(options: &LinkOptions) -> Self {
+        let warning = match (options.disable_warnings, options.warnings_are_errors) {
+            (true, _) => None,
+            (false, true) => Some(Severity::Error),
+            (false, false) => Some(Severity::Warning),
+        };
         Diagnostics { lines: Vec::new(), warning }
     }
 
@@ -359,8 +364,9 @@ impl Diagnostics {
 
     /// Records a warning with notes below it; returns whether it counts as an error.
     pub(crate) fn explained_warning(&mut self, message: Message, notes: Vec<Note>) -> bool {
-        self.lines.push(message.at(self.warning, notes));
-        self.warning == Severity::Error
+        let lines = self.warning.map(|severity| message.at(severity, notes));
+        self.lines.extend(lines);
+        self.warning == Some(Severity::Error)
     }
 
     /// Records an error with notes below it.

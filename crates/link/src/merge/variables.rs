@@ -7,7 +7,7 @@ use culd_cubin::{SectionIndex, Symbol, SymbolSection};
 use super::Merger;
 use crate::base::id::{ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::base::system_names::{
-    RESERVED_CAP, is_descriptor_size, is_reserved_shared, is_unified_table,
+    RESERVED_BEGIN, RESERVED_CAP, is_descriptor_size, is_reserved_shared, is_unified_table,
 };
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::{
@@ -234,7 +234,12 @@ impl<'d> Merger<'_, 'd> {
         });
         let in_null = draft.dialect.reserved_cap == ReservedCap::InNull;
         if symbol.name == RESERVED_CAP && in_null && draft.flavour == Flavour::Classic {
-            draft.null_value = Some(draft.reserved_shared);
+            // The symbol of the begin is meant, which is symbol 0 where no file names it
+            // (case dialects/reserved-shared-12-6; `tests/late_compat.rs`).
+            let mut all = self.symbols.all.iter();
+            if !all.any(|(_, symbol)| draft.names.get(symbol.name) == RESERVED_BEGIN) {
+                draft.null_value = Some(draft.reserved_shared);
+            }
         }
         let global = system || draft.is_global(symbol.binding());
         if global {

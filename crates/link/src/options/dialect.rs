@@ -169,6 +169,8 @@ dialects! {
 
     /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
+    /// `-w` silences the linker's own warnings.
+    silences_warnings: bool = before(130);
     /// How unified functions and variables are linked is known.
     knows_unified: bool = since(130);
     /// `-r` makes an object; older releases accept the option and make a program.

@@ -47,6 +47,9 @@ pub struct LinkOptions {
     pub allow_undefined_globals: bool,
     /// Warnings of the linker are errors.
     pub warnings_are_errors: bool,
+    /// Warnings of the linker are dropped, and are no errors either. nvlink does this before 13.0
+    /// (`-w`).
+    pub disable_warnings: bool,
     /// Do not warn about unknown stack sizes, missing compatibility attributes and mixed compilers.
     pub disable_infos: bool,
     /// Print the call graph, with these names.
@@ -80,6 +83,7 @@ impl LinkOptions {
             preserve_relocs: false,
             allow_undefined_globals: false,
             warnings_are_errors: false,
+            disable_warnings: false,
             disable_infos: false,
             dump_callgraph: None,
             suppress_stack_size_warning: false,

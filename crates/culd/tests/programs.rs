@@ -7,8 +7,13 @@ use std::process::{Command, Output};
 
 use culd_fatbin::writer::{Compression, ImageTarget, InputImage, write};
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/data").join(name)
+}
+
+fn data(name: &str) -> Vec<u8> {
+    fs::read(recorded(name)).unwrap()
+}
 
 const PTX: &str = ".version 9.0\n.target sm_90\n.address_size 64\n.global .b8 a31;\n";
 
@@ -33,7 +38,7 @@ fn diff(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("culd-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let cubin = |name: &str, sm| InputImage::cubin(common::data(name), ImageTarget::sm(sm));
+    let cubin = |name: &str, sm| InputImage::cubin(data(name), ImageTarget::sm(sm));
     let packed = |image: InputImage, how| image.compressed(how).unwrap();
     let images = [
         packed(cubin("linked.75.cubin", 75).unwrap(), Compression::Lz4),
@@ -57,7 +62,7 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn images_of_all_kinds_of_files_are_listed_chosen_and_extracted() {
     let folder = folder("images");
-    let expected = common::data("linked.90.txt");
+    let expected = data("linked.90.txt");
     for (file, kind) in [
         ("three.fatbin", "fat binary"),
         ("three.o", "object"),
@@ -87,10 +92,9 @@ fn images_of_all_kinds_of_files_are_listed_chosen_and_extracted() {
 
         let (status, said, _) = dump(&folder, &["--extract", "out", file]);
         assert_eq!((status, said.lines().count()), (Some(0), 3));
-        for (name, bytes) in [
-            ("0.sm_75.cubin", common::data("linked.75.cubin")),
-            ("1.sm_90.cubin", common::data("linked.90.cubin")),
-        ] {
+        for (name, bytes) in
+            [("0.sm_75.cubin", data("linked.75.cubin")), ("1.sm_90.cubin", data("linked.90.cubin"))]
+        {
             assert_eq!(fs::read(folder.join("out").join(name)).unwrap(), bytes, "{file} {name}");
         }
         // A fat binary has PTX without blanks that mean nothing.
@@ -109,7 +113,7 @@ fn images_are_compared_with_their_counterparts() {
     let folder = folder("pairs");
     assert_eq!(diff(&folder, &["three.so", "three.fatbin"]), (Some(0), String::new()));
     let images = [
-        InputImage::cubin(common::data("reversed.90.cubin"), ImageTarget::sm(90)).unwrap(),
+        InputImage::cubin(data("reversed.90.cubin"), ImageTarget::sm(90)).unwrap(),
         InputImage::ptx(PTX.replace("31", "32"), ImageTarget::sm(90)).unwrap(),
         InputImage::ptx(PTX, ImageTarget::sm(100)).unwrap(),
     ];
@@ -129,8 +133,7 @@ fn images_are_compared_with_their_counterparts() {
     let (_, text) = diff(&folder, &["--image", "ptx", "three.so", "other.fatbin"]);
     assert!(!text.contains("cubin"), "{text}");
     // A cubin is a file of one image.
-    let cubin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/linked.90.cubin");
-    let cubin = cubin.display().to_string();
+    let cubin = recorded("linked.90.cubin").display().to_string();
     let words = ["--image", "sm_90", "three.a", &cubin];
     assert_eq!(diff(&folder, &[&words[..1], &["cubin"], &words[2..]].concat()).0, Some(1));
     fs::remove_dir_all(folder).unwrap();
