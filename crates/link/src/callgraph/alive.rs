@@ -21,12 +21,18 @@ pub(super) fn jump_slots(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<S
 }
 
 /// Pairs of functions: the second lies inside the code of the first. No record says that they are
-/// called (docs/LINKING.md, whole programs).
-pub(super) fn inner_functions(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<(u32, u32)> {
+/// called (docs/LINKING.md, whole programs). With `aliases`, the second may be an alias, which then
+/// is alive if its function is.
+pub(super) fn inner_functions(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    aliases: bool,
+) -> Vec<(u32, u32)> {
     let inner = objects.iter().flat_map(|(id, object)| {
         let functions = object.outline.functions.iter().filter(|function| !function.names_code);
         functions.filter_map(move |function| {
-            let outer = object.outer_function(function.index)?;
+            let alias = || aliases.then(|| object.aliased_function(function.index)).flatten();
+            let outer = object.outer_function(function.index).or_else(alias)?;
             let number = |index| Some(symbols.of(id, index)?.index() as u32);
             Some((number(outer)?, number(function.index)?))
         })

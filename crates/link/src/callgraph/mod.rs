@@ -61,7 +61,8 @@ impl CallGraph {
         let alive = if options.keeps_dead_code() {
             IdVec::filled(true, symbols.all.len())
         } else {
-            let inner = inner_functions(objects, symbols);
+            let aliases = options.dialect.keeps_unused_aliases;
+            let inner = inner_functions(objects, symbols, aliases);
             let entries = symbols.all.ids().filter(|&id| roots.is_entry[id]);
             let kept = entries.chain(kept.iter().copied()).collect();
             alive(symbols, kept, &records, &inner, &signatures, &slots)

@@ -90,6 +90,14 @@ impl<'d> InputObject<'d> {
         (outer != index).then_some(outer)
     }
 
+    /// The function that `index` is an alias of.
+    pub(crate) fn aliased_function(&self, index: SymbolIndex) -> Option<SymbolIndex> {
+        let symbol = self.symbol(index);
+        let alias = symbol.is_function() && symbol.value == 0;
+        let main = self.code_function(symbol.defined_in().filter(|_| alias)?)?;
+        (main != index).then_some(main)
+    }
+
     /// The offset in machine code of the place `offset` bytes behind the start of `function` in
     /// Mercury, if a function inside its code starts there; else `offset`.
     pub(crate) fn place_in_machine_code(&self, function: SymbolIndex, offset: i64) -> i64 {

@@ -193,6 +193,8 @@ dialects! {
     lists_indirect_calls: bool = before(121);
     /// `.nv.callgraph` lists the addresses that functions name.
     lists_references: bool = since(120);
+    /// An alias that nothing uses stays if its function does. Later nvlink ends in such links.
+    keeps_unused_aliases: bool = before(124);
     /// `sh_info` of an entry's code has the registers of all that it reaches.
     raises_registers_of_code: bool = before(124);
 
