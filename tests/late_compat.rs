@@ -8,12 +8,13 @@
 
 use culd::Arch;
 use culd::cubin::build::{Builder, Code, Linkage, Space, Variable};
-use culd_cubin::{Cubin, elf};
+use culd_cubin::Cubin;
 use culd_driver::{Request, parse};
 use culd_inspect::text::{DumpOptions, dump};
 use culd_inspect::view::View;
 use culd_link::Dialect;
 use culd_testkit::fixtures::case;
+use culd_tests::crafted::with_older_header;
 use culd_tests::{link, link_options, root};
 use std::fs;
 use std::path::PathBuf;
@@ -106,11 +107,8 @@ fn the_size_of_reserved_shared_memory_is_in_symbol_0_without_a_begin() {
     builder.variable(Variable::external(".nv.reservedSmem.offset0", Space::Global, 4));
     let function = builder.function("unused", Linkage::Global);
     builder.define(function, Code::new([0; 16]));
-    let mut begin = builder.finish().expect("an object");
-    // The header of CUDA 12: ABI, release, and target.
-    (begin[7], begin[8]) = (elf::OSABI_CUDA_12, elf::ABI_VERSION_12);
-    begin[20..24].copy_from_slice(&126u32.to_le_bytes());
-    begin[48..52].copy_from_slice(&0x005a_055au32.to_le_bytes());
+    let begin = builder.finish().expect("an object");
+    let begin = with_older_header(begin, 126, 0x005a_055a);
     let options = link_options(&["-arch=sm_90", "--dialect=12.6"].map(str::to_owned)).unwrap();
     let value = |inputs: &[(String, Vec<u8>)]| {
         let image = link(&options, inputs, 1).expect("threads").image.expect("a program");

@@ -6,11 +6,11 @@
 
 use culd::Arch;
 use culd::cubin::build::{Builder, Code, Linkage};
-use culd_cubin::elf;
 use culd_driver::verify;
 use culd_testkit::fixtures::case;
 use culd_testkit::random::generate::rng::Rng;
 use culd_testkit::random::mutate::damage_file;
+use culd_tests::crafted::with_older_header;
 use culd_tests::elf::*;
 use culd_tests::{case_options, command, link, link_options};
 use std::fs;
@@ -45,11 +45,8 @@ fn an_old_number_of_the_symbol_table_names_a_section_that_may_be_missing() {
     let mut builder = Builder::new(Arch::by_name("sm_80").unwrap());
     let function = builder.function("unused", Linkage::Global);
     builder.define(function, Code::new([0; 16]));
-    let mut object = builder.finish().expect("an object");
-    // The header of CUDA 12: ABI, release, and target.
-    (object[7], object[8]) = (elf::OSABI_CUDA_12, elf::ABI_VERSION_12);
-    object[20..24].copy_from_slice(&121u32.to_le_bytes());
-    object[48..52].copy_from_slice(&0x0050_0550u32.to_le_bytes());
+    let object = builder.finish().expect("an object");
+    let object = with_older_header(object, 121, 0x0050_0550);
     let words = ["-arch=sm_80", "--dialect=12.1"].map(str::to_owned);
     let options = link_options(&words).expect("options");
     let linked = link(&options, &[("a.cubin".to_owned(), object)], 1).expect("threads");

@@ -3,8 +3,17 @@
 //! In: lines for the tables. Out: a cubin for sm_80. Guaranteed: it always has a kernel `k`; the
 //! added parts are sound.
 
+use culd_cubin::elf;
 use culd_testkit::fixtures::asm;
 use std::fmt::Write as _;
+
+/// `object` with the header of CUDA 12: ABI, release (121 is 12.1), and target.
+pub fn with_older_header(mut object: Vec<u8>, release: u32, flags: u32) -> Vec<u8> {
+    (object[7], object[8]) = (elf::OSABI_CUDA_12, elf::ABI_VERSION_12);
+    object[20..24].copy_from_slice(&release.to_le_bytes());
+    object[48..52].copy_from_slice(&flags.to_le_bytes());
+    object
+}
 
 /// EXIT.
 pub const CODE: &str = "4d790000 00000000 00008003 00ea0f00";

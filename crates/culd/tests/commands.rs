@@ -1,16 +1,11 @@
 //! `culd-dump` and `culd-diff`: exit status, one-line errors, closed pipes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A recorded file of the crate behind the programs.
-fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/data").join(name)
-}
+mod common;
 
-fn data(name: &str) -> Vec<u8> {
-    std::fs::read(path(name)).unwrap()
-}
+use common::{data, path};
 
 fn dump(arguments: &[&str], file: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_culd-dump"));

@@ -7,13 +7,9 @@ use std::process::{Command, Output};
 
 use culd_fatbin::writer::{Compression, ImageTarget, InputImage, write};
 
-fn recorded(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../inspect/tests/data").join(name)
-}
+mod common;
 
-fn data(name: &str) -> Vec<u8> {
-    fs::read(recorded(name)).unwrap()
-}
+use common::{data, path};
 
 const PTX: &str = ".version 9.0\n.target sm_90\n.address_size 64\n.global .b8 a31;\n";
 
@@ -133,7 +129,7 @@ fn images_are_compared_with_their_counterparts() {
     let (_, text) = diff(&folder, &["--image", "ptx", "three.so", "other.fatbin"]);
     assert!(!text.contains("cubin"), "{text}");
     // A cubin is a file of one image.
-    let cubin = recorded("linked.90.cubin").display().to_string();
+    let cubin = path("linked.90.cubin").display().to_string();
     let words = ["--image", "sm_90", "three.a", &cubin];
     assert_eq!(diff(&folder, &[&words[..1], &["cubin"], &words[2..]].concat()).0, Some(1));
     fs::remove_dir_all(folder).unwrap();

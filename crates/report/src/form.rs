@@ -65,102 +65,60 @@ impl<'de> Deserialize<'de> for ReportSection {
     }
 }
 
-/// A need: `null` if nothing is known, a number if it is the function's own and the total.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum NeedForm {
-    Number(u32),
-    Parts {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        own: Option<u32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        total: Option<u32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        set_by: Option<usize>,
-    },
-    Unknown,
-}
+/// The form of a need of a function: `null` if nothing is known, a number if it is the function's
+/// own and the total. `$cause` is the field that says where the total comes from.
+macro_rules! need_form {
+    ($form:ident, $need:ident, $cause:ident) => {
+        #[derive(Serialize, Deserialize)]
+        #[serde(untagged)]
+        pub(crate) enum $form {
+            Number(u32),
+            Parts {
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                own: Option<u32>,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                total: Option<u32>,
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                $cause: Option<usize>,
+            },
+            Unknown,
+        }
 
-impl ReportNeed {
-    /// No need: what is left out in the JSON form.
-    pub(crate) fn zero() -> Self {
-        ReportNeed { own: Some(0), total: Some(0), set_by: None }
-    }
-
-    pub(crate) fn is_zero(&self) -> bool {
-        *self == ReportNeed::zero()
-    }
-}
-
-impl Serialize for ReportNeed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            ReportNeed { own: Some(own), total: Some(total), set_by: None } if own == total => {
-                NeedForm::Number(own)
+        impl $need {
+            /// No need: what is left out in the JSON form.
+            pub(crate) fn zero() -> Self {
+                $need { own: Some(0), total: Some(0), $cause: None }
             }
-            ReportNeed { own: None, total: None, set_by: None } => NeedForm::Unknown,
-            ReportNeed { own, total, set_by } => NeedForm::Parts { own, total, set_by },
-        }
-        .serialize(serializer)
-    }
-}
 
-impl From<NeedForm> for ReportNeed {
-    fn from(form: NeedForm) -> Self {
-        match form {
-            NeedForm::Number(own) => ReportNeed { own: Some(own), total: Some(own), set_by: None },
-            NeedForm::Parts { own, total, set_by } => ReportNeed { own, total, set_by },
-            NeedForm::Unknown => ReportNeed::default(),
-        }
-    }
-}
-
-/// A stack, in the same way.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum StackForm {
-    Number(u32),
-    Parts {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        own: Option<u32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        total: Option<u32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        next: Option<usize>,
-    },
-    Unknown,
-}
-
-impl ReportStack {
-    /// No stack: what is left out in the JSON form.
-    pub(crate) fn zero() -> Self {
-        ReportStack { own: Some(0), total: Some(0), next: None }
-    }
-
-    pub(crate) fn is_zero(&self) -> bool {
-        *self == ReportStack::zero()
-    }
-}
-
-impl Serialize for ReportStack {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            ReportStack { own: Some(own), total: Some(total), next: None } if own == total => {
-                StackForm::Number(own)
+            pub(crate) fn is_zero(&self) -> bool {
+                *self == $need::zero()
             }
-            ReportStack { own: None, total: None, next: None } => StackForm::Unknown,
-            ReportStack { own, total, next } => StackForm::Parts { own, total, next },
         }
-        .serialize(serializer)
-    }
+
+        impl Serialize for $need {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match *self {
+                    $need { own: Some(own), total: Some(total), $cause: None } if own == total => {
+                        $form::Number(own)
+                    }
+                    $need { own: None, total: None, $cause: None } => $form::Unknown,
+                    $need { own, total, $cause } => $form::Parts { own, total, $cause },
+                }
+                .serialize(serializer)
+            }
+        }
+
+        impl From<$form> for $need {
+            fn from(form: $form) -> Self {
+                match form {
+                    $form::Number(own) => $need { own: Some(own), total: Some(own), $cause: None },
+                    $form::Parts { own, total, $cause } => $need { own, total, $cause },
+                    $form::Unknown => $need::default(),
+                }
+            }
+        }
+    };
 }
 
-impl From<StackForm> for ReportStack {
-    fn from(form: StackForm) -> Self {
-        match form {
-            StackForm::Number(own) => ReportStack { own: Some(own), total: Some(own), next: None },
-            StackForm::Parts { own, total, next } => ReportStack { own, total, next },
-            StackForm::Unknown => ReportStack::default(),
-        }
-    }
-}
+need_form!(NeedForm, ReportNeed, set_by);
+need_form!(StackForm, ReportStack, next);

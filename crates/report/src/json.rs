@@ -18,7 +18,7 @@ use crate::data::{
 use crate::json_text;
 use crate::link::{AccountRows, ReportedLink, producer};
 
-/// Rows that one thread writes at a time.
+/// The number of rows that a thread takes at once to write them.
 const SHARE: usize = 1024;
 
 /// Bytes that rows of sections, functions and variables have, more or less.

@@ -41,7 +41,7 @@ struct Corpus {
     archs: &'static [u32],
     /// Wheel with the library; without one, it is in the toolkit.
     wheel: Option<(&'static str, &'static str)>,
-    links: &'static [LibraryLink],
+    links: &'static [&'static [LibraryLink]],
 }
 
 /// One link: its name, the options and libraries before and after the objects, and whether nvlink
@@ -61,7 +61,7 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[75, 80, 86, 89, 90, 100, 120],
         wheel: None,
-        links: CUDADEVRT,
+        links: &[CUDADEVRT, WITHOUT_CUDADEVRT],
     },
     Corpus {
         name: "cudadevrt-unused",
@@ -70,10 +70,10 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[80, 90, 100, 120],
         wheel: None,
-        links: &[
+        links: &[&[
             ("not needed", &["-v"], &["-LLIB", "-lcudadevrt"], true),
             ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
-        ],
+        ]],
     },
     Corpus {
         name: "cccl",
@@ -82,16 +82,7 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[90, 100],
         wheel: None,
-        links: CCCL,
-    },
-    Corpus {
-        name: "cccl",
-        folder: "cccl",
-        files: &["blocks", "shapes", "series"],
-        releases: CUDA_13,
-        archs: &[90, 100],
-        wheel: None,
-        links: CCCL_OBJECTS,
+        links: &[CCCL, CCCL_OBJECTS],
     },
     Corpus {
         name: "nvshmem",
@@ -100,7 +91,7 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[80, 90],
         wheel: NVSHMEM_3_8,
-        links: NVSHMEM,
+        links: &[NVSHMEM],
     },
     // Compiled by 13.0.89, which makes the same machine code as nvlink's finalizer.
     Corpus {
@@ -110,7 +101,7 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[100, 120],
         wheel: Some(("nvidia-nvshmem-cu13==3.4.5", "nvidia/nvshmem")),
-        links: NVSHMEM,
+        links: &[NVSHMEM],
     },
     // Compiled by 13.0.100, which makes other machine code: nvlink rewrites all of it
     // (docs/DIFFERENCES.md, kept-code).
@@ -121,7 +112,7 @@ const CORPORA: &[Corpus] = &[
         releases: CUDA_13,
         archs: &[100],
         wheel: NVSHMEM_3_8,
-        links: NVSHMEM,
+        links: &[NVSHMEM],
     },
     Corpus {
         name: "cudadevrt",
@@ -130,7 +121,7 @@ const CORPORA: &[Corpus] = &[
         releases: &["12.4"],
         archs: &[50, 60, 70, 75, 80, 86, 89, 90],
         wheel: None,
-        links: CUDADEVRT,
+        links: &[CUDADEVRT, WITHOUT_CUDADEVRT],
     },
     // Without the one that launches into a stream which 11.8 has not.
     Corpus {
@@ -140,7 +131,7 @@ const CORPORA: &[Corpus] = &[
         releases: &["11.8"],
         archs: &[50, 60, 70, 75, 80, 86, 89, 90],
         wheel: None,
-        links: CUDADEVRT_11_8,
+        links: &[CUDADEVRT, WITHOUT_CUDADEVRT_11_8],
     },
     Corpus {
         name: "cccl",
@@ -149,7 +140,7 @@ const CORPORA: &[Corpus] = &[
         releases: &["12.4"],
         archs: &[70, 80, 90],
         wheel: None,
-        links: CCCL,
+        links: &[CCCL],
     },
     // Compiled by 12.9.
     Corpus {
@@ -159,7 +150,7 @@ const CORPORA: &[Corpus] = &[
         releases: &["12.4"],
         archs: &[70, 80, 89, 90],
         wheel: Some(("nvidia-nvshmem-cu12==3.4.5", "nvidia/nvshmem")),
-        links: NVSHMEM,
+        links: &[NVSHMEM],
     },
 ];
 
@@ -174,18 +165,14 @@ const CUDADEVRT: &[LibraryLink] = &[
     ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
     ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
     ("one kernel", &["-kernels-used=tree"], &["-LLIB", "-lcudadevrt"], true),
-    ("missing", &[], &[], false),
 ];
+
+#[rustfmt::skip]
+const WITHOUT_CUDADEVRT: &[LibraryLink] = &[("missing", &[], &[], false)];
 
 /// The functions that are called are known to the driver of 11.8, so none is missing.
 #[rustfmt::skip]
-const CUDADEVRT_11_8: &[LibraryLink] = &[
-    ("as nvcc does", &["-m64"], &["-LLIB", "-cpu-arch=X86_64", "-lcudadevrt"], true),
-    ("debug", &["-g"], &["-LLIB", "-lcudadevrt"], true),
-    ("verbose", &["-v"], &["-LLIB", "-lcudadevrt"], true),
-    ("all of the library", &["-keep-system-libraries"], &["-LLIB", "-lcudadevrt"], true),
-    ("without it", &[], &[], true),
-];
+const WITHOUT_CUDADEVRT_11_8: &[LibraryLink] = &[("without it", &[], &[], true)];
 
 #[rustfmt::skip]
 const CCCL: &[LibraryLink] = &[
@@ -256,7 +243,7 @@ impl Corpus {
         for arch in self.archs {
             let dir = bench.work.join(self.name).join(format!("sm_{arch}"));
             self.compile(bench, *arch, &package, &dir)?;
-            for (name, before, behind, succeeds) in self.links {
+            for (name, before, behind, succeeds) in self.links.iter().copied().flatten() {
                 let mut objects: Vec<String> =
                     self.files.iter().map(|stem| format!("{stem}.o")).collect();
                 for order in ["", ", reversed"] {

@@ -104,8 +104,7 @@ pub fn device_link_in_memory(request: DeviceLinkRequest<'_>) -> DeviceLinkResult
     let session = Session::with_threads(threads::threads(first).0);
     let shared = SharedInputs::open(first, items, &store, &session);
     let done = links::all(&links, items, &shared, &session, |number, image| {
-        let entry = entry_of(links[number].target, image)?;
-        Packing::default().pack(entry).map_err(|error| error.to_string())
+        packed(Packing::default(), entry_of(links[number].target, image)?)
     });
     let linked = gathered(done, &mut lines).ok();
     let (images, listing) = linked.unzip();
@@ -147,8 +146,9 @@ impl Command {
         let named = bin.as_ref().and_then(|bin| release::of_toolkit(bin.parent()?));
         let named: Option<&'static Dialect> = named.and_then(|release| release.parse().ok());
         let profile = profile(bin);
-        let mut plan = plan(&line, &profile, marker::release().or(named))?;
-        if let (None, Some(named)) = (marker::release(), named) {
+        let own = marker::release();
+        let mut plan = plan(&line, &profile, own.or(named))?;
+        if let (None, Some(named)) = (own, named) {
             plan.follow(named);
         }
         plan.machine = machine;
@@ -350,6 +350,9 @@ fn options_of(
     }
 }
 
+/// The release of CUDA 13.0, as cubins record it.
+const CUDA_13: u16 = 130;
+
 /// A linked image as an entry of a fat binary.
 fn entry_of(target: Target, image: Vec<u8>) -> Result<InputImage, String> {
     let arch = target.arch();
@@ -359,15 +362,19 @@ fn entry_of(target: Target, image: Vec<u8>) -> Result<InputImage, String> {
 
 /// The part of a linked image that is kept: its entry in the fat binary, or the whole image.
 fn made(plan: &DeviceLinkPlan, number: usize, image: Vec<u8>) -> Result<InputImage, String> {
-    let older = note::toolkit(&image).is_some_and(|release| release < 130);
     let entry = entry_of(plan.codes[number].target, image)?;
     if plan.form == DeviceLinkForm::Cubin {
         return Ok(entry);
     }
     let flags = if plan.debug { flag::DEBUG } else { 0 };
     let entry = entry.ident(plan.ident.as_slice()).flags(flags);
-    let mut packing = plan.packing;
-    // Drivers of the releases that make such images may know LZ4 only, as their fatbinary does.
+    packed(plan.packing, entry)
+}
+
+/// The entry as `packing` wants it. Drivers of releases before CUDA 13 may know LZ4 only, as their
+/// fatbinary does.
+fn packed(mut packing: Packing, entry: InputImage) -> Result<InputImage, String> {
+    let older = note::toolkit(entry.payload()).is_some_and(|release| release < CUDA_13);
     if older && packing.mode == Mode::Default {
         packing.mode = Mode::Speed;
     }

@@ -4,13 +4,13 @@
 //! are equal, and come from the library that is meant.
 
 use anyhow::{Result, ensure};
-use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::wheels::Environment;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{LIMIT, MajorRelease};
+use super::MajorRelease;
+use super::places::fault_in_plain_environment;
 use crate::workspace;
 
 /// Runs `script` with both libraries; images go to folders in `dir`.
@@ -30,11 +30,7 @@ pub(super) fn check(
         fs::create_dir_all(&images)?;
         let mut python = Command::new(environment.program("python3"));
         python.arg(script).arg(arch).arg(loaded).arg(&images).current_dir(dir);
-        python.env_clear().env("PATH", "/usr/bin:/bin");
-        python.envs(preload.map(|library| ("LD_PRELOAD", library)));
-        let run = process::run(&mut python, LIMIT)?;
-        let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr_text());
-        Ok::<_, anyhow::Error>((!run.status.success()).then_some(said))
+        fault_in_plain_environment(python, preload)
     };
     let theirs = run(None, &place, "theirs-numba")?;
     ensure!(theirs.is_none(), "with NVIDIA's library: {}", theirs.unwrap_or_default());

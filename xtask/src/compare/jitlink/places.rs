@@ -38,11 +38,7 @@ pub(super) fn check(
     let run = |preload: Option<&Path>, loaded: &Path| {
         let mut python = Command::new(environment.program("python3"));
         python.arg(script).arg(arch).arg(loaded).current_dir(dir);
-        python.env_clear().env("PATH", "/usr/bin:/bin");
-        python.envs(preload.map(|library| ("LD_PRELOAD", library)));
-        let run = process::run(&mut python, LIMIT)?;
-        let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr_text());
-        Ok::<_, anyhow::Error>((!run.status.success()).then_some(said))
+        fault_in_plain_environment(python, preload)
     };
     // The script is right about NVIDIA's.
     let theirs = run(None, &place)?;
@@ -55,4 +51,16 @@ pub(super) fn check(
     let replaced = copied.and_then(|_| run(None, &place));
     fs::rename(&moved, &place)?;
     Ok(replaced?.map(|what| format!("in the place of NVIDIA's: {what}")))
+}
+
+/// What `python` says if it fails, without variables of the user's and with a library preloaded.
+pub(super) fn fault_in_plain_environment(
+    mut python: Command,
+    preload: Option<&Path>,
+) -> Result<Option<String>> {
+    python.env_clear().env("PATH", "/usr/bin:/bin");
+    python.envs(preload.map(|library| ("LD_PRELOAD", library)));
+    let run = process::run(&mut python, LIMIT)?;
+    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), run.stderr_text());
+    Ok((!run.status.success()).then_some(said))
 }
