@@ -78,7 +78,7 @@ impl CallGraph {
             entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
             kernels: nodes
                 .iter()
-                .filter(|(_, s)| roots.is_entry[**s] || symbols.all[**s].is_kernel)
+                .filter(|(_, s)| symbols.all[**s].is_kernel || roots.is_jump_slot(**s))
                 .map(|(n, _)| n)
                 .collect(),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),

@@ -88,6 +88,8 @@ enum OrderedRecord {
         selected: bool,
         known: bool,
     },
+    /// An accepted definition of a function with the name of a function of the driver.
+    DriverFunction(SymbolId),
     AddressTaken(SymbolId),
     /// The caller, if records about it count, and whether the string is in the output.
     IndirectCall {
@@ -137,6 +139,9 @@ impl GatheredRecords {
                     let known = known || self.signatures[kernel].address_taken;
                     self.roots.known[kernel].get_or_insert(known);
                 }
+                OrderedRecord::DriverFunction(function) => {
+                    self.roots.driver.insert(function);
+                }
                 OrderedRecord::AddressTaken(function) => {
                     self.signatures[function].address_taken = true
                 }
@@ -179,10 +184,18 @@ impl<'d> FileReader<'_, 'd> {
     /// (cases selection/address-taken-*).
     fn kernels(&self, seen: &mut RecordBatch, matchers: &KernelMatchers<'_>) {
         let functions = self.object.outline.functions.iter();
-        for &FunctionOutline { index, .. } in functions.filter(|function| function.is_kernel) {
+        let is_root =
+            |function: &&FunctionOutline| function.is_kernel || function.is_driver_function;
+        for &FunctionOutline { index, is_kernel, .. } in functions.filter(is_root) {
             let Some(kernel) = self.symbols.of(self.id, index) else { continue };
             if self.symbols.fate(self.id, index).accepted() {
                 let symbol = self.object.symbol(index);
+                if !is_kernel {
+                    if symbol.defined_in().is_some() {
+                        seen.ordered.push(OrderedRecord::DriverFunction(kernel));
+                    }
+                    continue;
+                }
                 let known = matchers.known.keeps(symbol) || matchers.known.is_host();
                 let selected = matchers.selected.keeps(symbol);
                 seen.ordered.push(OrderedRecord::Kernel { kernel, selected, known });

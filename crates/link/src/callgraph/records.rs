@@ -55,6 +55,8 @@ pub(super) struct Roots {
     /// By kernel: whether it was known to be kept when the first file that defines it was read.
     pub(super) known: IdVec<SymbolId, Option<bool>>,
     pub(super) is_entry: IdVec<SymbolId, bool>,
+    /// Defined functions with the name of a function of the driver.
+    pub(super) driver: HashSet<SymbolId>,
     /// Exactly one kernel is selected.
     pub(super) single: bool,
 }
@@ -64,6 +66,7 @@ impl Roots {
         Roots {
             known: IdVec::filled(None, symbols.all.len()),
             is_entry: IdVec::filled(false, symbols.all.len()),
+            driver: HashSet::new(),
             single: false,
         }
     }
@@ -86,8 +89,9 @@ impl Roots {
         others
     }
 
-    /// Adds kernels whose address is taken anywhere, and jump slots of unified functions, unless
-    /// exactly one kernel is selected.
+    /// Adds kernels whose address is taken anywhere, definitions with names of the driver's, and
+    /// jump slots of unified functions, unless exactly one kernel is selected
+    /// (case syscalls/definitions-as-roots).
     pub(super) fn add_taken(
         &mut self,
         symbols: &Symbols,
@@ -101,10 +105,19 @@ impl Roots {
         for id in symbols.all.ids().filter(|&id| signatures[id].address_taken) {
             self.is_entry[id] |= symbols.all[id].is_kernel;
         }
+        for &function in &self.driver {
+            self.is_entry[function] = true;
+        }
         for &slot in slots {
             self.is_entry[slot] = true;
             self.known[slot] = Some(false);
         }
+    }
+
+    /// True for an entry that is neither a kernel nor a definition with a name of the driver's. For
+    /// a function that is not a kernel.
+    pub(super) fn is_jump_slot(&self, function: SymbolId) -> bool {
+        self.is_entry[function] && !self.driver.contains(&function)
     }
 }
 
