@@ -10,9 +10,11 @@ use super::damaged_rules::{self, DamageFacts};
 use super::trial::{Tools, candidate};
 use super::{outcomes, outputs};
 use crate::fixtures::case::plain_lines;
+use crate::fixtures::pack::{self, ArchiveFlavour};
 use crate::random::mutate::program::{Mutant, OUTPUT};
 use crate::reference::oracle::process::{self, Run, Status};
 use anyhow::{Context, Result};
+use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container;
 use culd_fatbin::host::HostObject;
 use std::fmt;
@@ -267,7 +269,7 @@ impl Linkers<'_> {
             all.flat_map(|(at, (_, bytes))| less(bytes).into_iter().map(move |less| (at, less)));
         for (at, bytes) in trials {
             let mut less = mutant.clone();
-            less.files[at].1 = bytes.to_vec();
+            less.files[at].1 = bytes;
             let made = link(self.tools, (self.culd)(), &less, words, &folder)?;
             let same_end = made.run.status == theirs.run.status;
             let explained = match (&theirs.output, &made.output) {
@@ -305,15 +307,36 @@ impl Linkers<'_> {
     }
 }
 
-/// The parts of a file that nvlink may read: none, or the first of several fat binaries.
-fn less(bytes: &[u8]) -> Vec<&[u8]> {
+/// The parts of a file that nvlink may read: none, the first of several fat binaries, or the
+/// objects of an archive.
+fn less(bytes: &[u8]) -> Vec<Vec<u8>> {
+    [Vec::new()].into_iter().chain(first_container(bytes)).chain(objects_of(bytes)).collect()
+}
+
+/// The first of several fat binaries.
+fn first_container(bytes: &[u8]) -> Option<Vec<u8>> {
     let fatbins = match HostObject::parse(bytes) {
         Ok(Some(object)) => object.fatbins.first().map_or(bytes, |section| section.data),
         _ => bytes,
     };
     let mut containers = container::containers(fatbins);
-    let first = containers.next().and_then(Result::ok).map(|first| first.bytes());
-    [&bytes[..0]].into_iter().chain(first.filter(|_| containers.next().is_some())).collect()
+    let first = containers.next()?.ok()?.bytes();
+    containers.next().is_some().then(|| first.to_vec())
+}
+
+/// The archive with the host objects in front of the first member that is no ELF file, and of each
+/// only the first fat binary.
+fn objects_of(bytes: &[u8]) -> Option<Vec<u8>> {
+    let contents = archive::members(bytes).ok()?.map_while(|member| match member.ok()?.contents {
+        MemberContents::Here { data, .. } => Some(data),
+        MemberContents::Elsewhere { .. } => None,
+    });
+    let elf = contents.take_while(|data| data.starts_with(b"\x7fELF"));
+    let objects = elf.filter(|data| matches!(HostObject::parse(data), Ok(Some(_))));
+    let parts: Vec<Vec<u8>> =
+        objects.map(|data| first_container(data).unwrap_or_else(|| data.to_vec())).collect();
+    let members: Vec<(&str, &[u8])> = parts.iter().map(|part| ("m.o", &part[..])).collect();
+    Some(pack::archive(&members, ArchiveFlavour::Gnu))
 }
 
 /// The lines that are no warnings.
