@@ -11,7 +11,7 @@ use hashbrown::HashSet;
 use crate::base::id::{NameId, OutSymbolId, SectionId};
 use crate::base::sort::list_sort;
 use crate::draft::Draft;
-use crate::draft::kind::{BANK_LIMIT, SectionKind};
+use crate::draft::kind::BANK_LIMIT;
 use crate::draft::merged::{MergeResult, SectionPlacement};
 use crate::draft::offset_map::MovedRange;
 use crate::objects::InputObjects;
@@ -109,10 +109,7 @@ fn drop_unused<'d>(
     let mut used = HashSet::new();
     for (id, object) in objects.iter() {
         for (_, input, target) in object.reloc_sections() {
-            let SectionPlacement::At { section, .. } = merged.placement(id, target) else {
-                continue;
-            };
-            if merged.draft.sections[section].kind == SectionKind::Debug {
+            if !matches!(merged.placement(id, target), SectionPlacement::At { .. }) {
                 continue;
             }
             for record in input.relocations().iter() {
