@@ -29,6 +29,7 @@ pub(super) const SUITE: Suite = Suite {
 \x20 --use USE[,USE]  only these ways of using a name (crates/testkit/src/probe/names.rs lists them)
   --derived        names made of the words of those in the headers, instead of these
   --library        with -lcudadevrt
+  --kernels N      kernels of each program (default 1)
   --every N        every N-th name only (default 1)
   --batch N        names in a program (default 4000)
 ",
@@ -41,6 +42,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 struct NamesPlan {
     tools: Tools,
     library: bool,
+    kernels: usize,
 }
 
 /// Names that are used together.
@@ -61,6 +63,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let uses = uses(args.option::<String>("--use")?.as_deref())?;
     let derived = args.flag("--derived");
     let library = args.flag("--library");
+    let kernels: usize = args.option("--kernels")?.unwrap_or(1);
     let every: usize = args.option("--every")?.unwrap_or(1);
     let size: usize = args.option("--batch")?.unwrap_or(4000);
     let tools = Tools { limit: LIMIT, ..setup.tools()? };
@@ -71,7 +74,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     }
     let names: Vec<&str> = names.iter().map(String::as_str).step_by(every.max(1)).collect();
     println!("{} names", names.len());
-    let plan = NamesPlan { tools, library };
+    let plan = NamesPlan { tools, library, kernels };
     let batches = setup.archs.iter().flat_map(|&arch| {
         let names = &names;
         uses.iter().flat_map(move |&how| {
@@ -158,7 +161,7 @@ impl NamesPlan {
     }
 
     fn compile(&self, arch: PtxArch, how: NameUse, names: &[&str], dir: &Path) -> Result<bool> {
-        let text = names::ptx(arch.0, how, names);
+        let text = names::ptx(arch.0, how, names, self.kernels);
         let text = self.tools.oracle.release().ptx(&text, arch.0).into_owned();
         fs::write(dir.join("a.ptx"), text)?;
         let mut command = self.tools.oracle.command("ptxas");

@@ -131,16 +131,19 @@ uses! {
     "texture": ".visible .global .texref @;", "";
 }
 
-/// PTX that uses all of `names` in one way.
-pub fn ptx(arch: &str, how: NameUse, names: &[&str]) -> String {
+/// PTX that uses all of `names` in one way, with so many kernels: nvlink treats programs with
+/// exactly one in its own way. The first kernel has the statements; without kernels a function has.
+pub fn ptx(arch: &str, how: NameUse, names: &[&str], kernels: usize) -> String {
     let mut text = format!(".version 9.0\n.target {arch}\n.address_size 64\n");
     let filled = |template: &str, name: &str| template.replace('@', name);
     for name in names {
         let _ = writeln!(text, "{}", filled(how.declaration, name));
     }
-    text.push_str(
-        ".visible .entry kernel_of_names(.param .u64 out) {
-.reg .b64 %a, %v; .reg .b32 %w; ld.param.u64 %a, [out];\n",
+    let user = if kernels == 0 { ".visible .func user" } else { ".visible .entry kernel" };
+    let _ = writeln!(
+        text,
+        "{user}_of_names(.param .u64 out) {{
+.reg .b64 %a, %v; .reg .b32 %w; ld.param.u64 %a, [out];"
     );
     if !how.statement.is_empty() {
         for name in names {
@@ -148,6 +151,9 @@ pub fn ptx(arch: &str, how: NameUse, names: &[&str]) -> String {
         }
     }
     text.push_str("ret;\n}\n");
+    for other in 1..kernels {
+        let _ = writeln!(text, ".visible .entry other_kernel_{other}() {{ ret; }}");
+    }
     text
 }
 

@@ -43,7 +43,7 @@ pub(in crate::reference::compare) fn defect(
     for (index, section) in cubin.section_indices().filter(|(_, section)| section.is_code()) {
         let symbol = SymbolIndex(section.info & 0xff_ffff);
         if rewritten.contains(&(index.0 as usize)) {
-            sizes.insert(symbol, (section.size, size_of_other_name(cubin, symbol, index)));
+            sizes.insert(symbol, (section.size, size_in_frame(cubin, symbol, index)));
         }
         if section.sh_type == sht::CUDA_UFT {
             // Its symbol is the first slot's, for which nvlink has another size.
@@ -64,17 +64,15 @@ fn size_of_symbol(cubin: &Cubin<'_>, symbol: SymbolIndex, section: &Section<'_>)
     (size != section.size).then(|| format!("{:#x} bytes, its symbol has {size:#x}", section.size))
 }
 
-/// The length in the frame of a function of which another name was seen first: the bytes of its
-/// Mercury code (case alias/other-file). None for functions with one name.
-fn size_of_other_name(
-    cubin: &Cubin<'_>,
-    symbol: SymbolIndex,
-    section: SectionIndex,
-) -> Option<u64> {
-    let names = cubin.symbols.iter().filter(|other| other.is_function());
-    let names = names.filter(|other| other.defined_in() == Some(section)).count();
-    let twin = cubin.mercury_symbols.get(symbol.0 as usize)?;
-    (names > 1).then_some(twin.size)
+/// The length in the frame of a function with others inside: the bytes in front of the first of
+/// them (case whole-program/stacks). Of a function of which another name was seen first, the bytes
+/// of its Mercury code (case alias/other-file). None for functions with one name.
+fn size_in_frame(cubin: &Cubin<'_>, symbol: SymbolIndex, section: SectionIndex) -> Option<u64> {
+    let functions = cubin.symbols.iter().filter(|other| other.is_function());
+    let names = || functions.clone().filter(|other| other.defined_in() == Some(section));
+    let inner = names().map(|name| name.value).filter(|&value| value > 0).min();
+    let twin = || cubin.mercury_symbols.get(symbol.0 as usize).map(|twin| twin.size);
+    inner.or_else(|| twin().filter(|_| names().count() > 1))
 }
 
 /// The Mercury code describes as many instructions as the section has.
