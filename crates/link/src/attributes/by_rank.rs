@@ -67,7 +67,7 @@ impl PassedKinds {
                 continue;
             }
             key.clear();
-            let passed = passed_on(lists, node);
+            let passed = passed_on(lists, &lists[node]);
             key.extend(passed.map(|attribute| (attribute.code(), attribute.number())));
             *number = *numbers.entry_ref(&key).or_insert(counts.len() as u32);
             counts.resize(counts.len().max(*number as usize + 1), 0);
@@ -91,13 +91,13 @@ impl PassedKinds {
     }
 }
 
-/// The attributes that a function passes on, in the order of inheritance. Only for functions with
-/// an attribute that is inherited ([`crate::attributes::rules::is_inherited`]).
+/// What a function with this list passes on, in the order of inheritance. Only for lists with an
+/// attribute that is inherited ([`crate::attributes::rules::is_inherited`]).
 fn passed_on<'l, 'd>(
     lists: &'l AttributeLists<'d>,
-    node: NodeId,
+    list: &'l [OutAttribute<'d>],
 ) -> impl Iterator<Item = &'l OutAttribute<'d>> + Clone {
-    lists[node].iter().rev().filter(|attribute| lists.codes.is_passed_on(attribute))
+    list.iter().rev().filter(|attribute| lists.codes.is_passed_on(attribute))
 }
 
 /// The kind of entry that inherits.
@@ -141,6 +141,10 @@ pub(super) fn propagate_by_rank<'d>(
     let mut reached_ranks =
         graph.fold_entries(ReachedRanks::NONE, own, ReachedRanks::join).into_iter();
     let others = graph.nodes.ids().map(|node| passes[node] && kinds.of(node).is_none()).collect();
+    // Functions with names of the driver's inherit and pass on, but only what is their own.
+    let of_driver = functions.iter().copied().filter(|&node| graph.is_driver_function(node));
+    let own_lists: HashMap<NodeId, Vec<OutAttribute<'d>>> =
+        of_driver.map(|node| (node, lists[node].to_vec())).collect();
     let mut inherited = InheritanceOrder::default();
     let mut ranks: Vec<usize> = Vec::new();
     // For each inherited attribute: the rank of the function, and the number of its record.
@@ -169,7 +173,9 @@ pub(super) fn propagate_by_rank<'d>(
                 keep_place_for_externs(&mut list);
                 when.resize(list.len() - own, (rank, 0));
             }
-            for (record, attribute) in passed_on(lists, functions[rank]).enumerate() {
+            let function = functions[rank];
+            let passing = own_lists.get(&function).map_or(&lists[function][..], Vec::as_slice);
+            for (record, attribute) in passed_on(lists, passing).enumerate() {
                 inherit(&mut list, attribute);
                 when.resize(list.len() - own, (rank, record));
             }

@@ -33,8 +33,8 @@ pub(super) fn propagate<'d>(
         graph.entries().iter().copied().filter(|&entry| has_info(entry)).collect();
     let mut is_entry = IdVec::filled(false, graph.nodes.len());
     entries.iter().for_each(|&entry| is_entry[entry] = true);
-    let functions: Vec<NodeId> =
-        merged.info_order.iter().copied().filter(|&node| !is_entry[node]).collect();
+    let passes_on = |&node: &NodeId| !is_entry[node] || graph.is_driver_function(node);
+    let functions: Vec<NodeId> = merged.info_order.iter().copied().filter(passes_on).collect();
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
     call_return_stack(graph, &kernels, unbounded, lists);

@@ -14,6 +14,8 @@ pub(crate) mod records;
 use self::alive::{LiveFunctions, alive, condense, inner_functions, jump_slots, number_live};
 use self::read::read;
 use self::records::FunctionSignature;
+use hashbrown::HashSet;
+
 use crate::base::graph::{Adjacency, Components};
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SymbolId};
 use crate::base::name_list::NameList;
@@ -32,6 +34,8 @@ pub(crate) struct CallGraph {
     entries: Vec<NodeId>,
     kernels: Vec<NodeId>,
     known: IdVec<NodeId, bool>,
+    /// Entries that are definitions with names of the driver's.
+    driver_functions: HashSet<NodeId>,
     single: bool,
     any_dead: bool,
     all_alive: bool,
@@ -78,10 +82,14 @@ impl CallGraph {
             entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
             kernels: nodes
                 .iter()
-                .filter(|(_, s)| symbols.all[**s].is_kernel || roots.is_jump_slot(**s))
+                .filter(|(_, s)| roots.is_entry[**s] || symbols.all[**s].is_kernel)
                 .map(|(n, _)| n)
                 .collect(),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
+            driver_functions: match roots.single {
+                true => HashSet::new(),
+                false => roots.driver.iter().filter_map(|&function| node_of[function]).collect(),
+            },
             all_alive,
             single: roots.single,
             calls: Adjacency::new(nodes.len(), &live.calls),
@@ -125,6 +133,12 @@ impl CallGraph {
     /// False for a kernel that was not known to be kept when its file was read.
     pub(crate) fn is_known_entry(&self, node: NodeId) -> bool {
         self.known[node]
+    }
+
+    /// True for an entry that is no kernel but a function with a name of the driver's. It passes its
+    /// attributes on like other functions, and counts as a user of what it calls only.
+    pub(crate) fn is_driver_function(&self, entry: NodeId) -> bool {
+        self.driver_functions.contains(&entry)
     }
 
     /// The selected kernel, if there is exactly one.
@@ -279,7 +293,11 @@ impl CallGraph {
         for (stamp, &entry) in self.entries.iter().enumerate() {
             let stamp = stamp as u32;
             found.clear();
-            stack.push(entry.index() as u32);
+            if self.driver_functions.contains(&entry) {
+                stack.extend_from_slice(self.reach.of(entry.index() as u32));
+            } else {
+                stack.push(entry.index() as u32);
+            }
             while let Some(vertex) = stack.pop() {
                 let node = self.vertex_node(vertex);
                 let dead_end = node.is_some_and(|node| !leads[node]);

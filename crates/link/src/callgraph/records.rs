@@ -113,12 +113,6 @@ impl Roots {
             self.known[slot] = Some(false);
         }
     }
-
-    /// True for an entry that is neither a kernel nor a definition with a name of the driver's. For
-    /// a function that is not a kernel.
-    pub(super) fn is_jump_slot(&self, function: SymbolId) -> bool {
-        self.is_entry[function] && !self.driver.contains(&function)
-    }
 }
 
 /// All functions that any file names, dead ones included, in order of first sight.

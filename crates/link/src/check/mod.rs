@@ -405,7 +405,8 @@ impl LinkedProgram<'_, '_> {
             return;
         }
         let mut wanted = IdVec::filled(true, self.graph.nodes.len());
-        entries.iter().for_each(|&entry| wanted[entry] = false);
+        let kernels = entries.iter().filter(|&&entry| !self.graph.is_driver_function(entry));
+        kernels.for_each(|&entry| wanted[entry] = false);
         let reached = self.graph.reached_by_entries(&wanted);
         let mut current: Vec<u32> =
             entries.iter().map(|&entry| self.attributes.registers[entry]).collect();

@@ -125,7 +125,8 @@ pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, Ent
     // By code: a file may refer to a kernel before another file defines it.
     let mut kernels = program.graph.kernels().to_vec();
     kernels.retain(|&kernel| {
-        !program.merged.is_jump_slot(program.merged.function(&program.graph, kernel))
+        let function = program.merged.function(&program.graph, kernel);
+        !program.merged.is_jump_slot(function) && !program.graph.is_driver_function(kernel)
     });
     kernels.sort_by_key(|&kernel| Reverse(program.merged.code(&program.graph, kernel)));
     let entries = kernels.into_iter().map(|entry| {

@@ -153,7 +153,8 @@ impl FunctionFacts {
 }
 
 fn is_kernel(program: &LinkedProgram<'_, '_>, node: NodeId) -> bool {
-    program.graph.kernels().binary_search(&node).is_ok()
+    let graph = &program.graph;
+    graph.kernels().binary_search(&node).is_ok() && !graph.is_driver_function(node)
 }
 
 /// The need of a function: `linked` is the number that the output has for a kernel.

@@ -38,6 +38,8 @@ pub(super) fn build(
     if builder.rng.chance(builder.mix.select_pc) {
         builder.selection();
     }
+    // Numbers of its own: programs of seeds that it leaves alone stay the same.
+    names::of_driver(&mut builder.program, &mut Rng::new(!seed));
     builder.program
 }
 

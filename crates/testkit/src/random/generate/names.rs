@@ -3,7 +3,9 @@
 //! In: the kind of a name, and a unique number. Out: a name of a PTX symbol or a file that no other
 //! number has.
 
+use super::model::{GeneratedItem, GeneratedProgram, GeneratedSymbolId, ModelSymbolKind, Stmt};
 use super::rng::Rng;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of symbol `id`.
 pub(super) fn odd(stem: &str, id: u32, rng: &mut Rng) -> String {
@@ -36,5 +38,54 @@ pub(super) fn file(name: String, any: bool, rng: &mut Rng) -> String {
         3 => format!("{name}'s (1) & 2"),
         4 => format!("_-{name}"),
         _ => name,
+    }
+}
+
+/// Gives some functions of one program in ten names of functions of the driver. ptxas refuses the
+/// address of such a function; aliases of them are not linked alike (docs/DIFFERENCES.md).
+pub(super) fn of_driver(program: &mut GeneratedProgram, rng: &mut Rng) {
+    const NAMES: [&str; 4] = ["cudaGraphLaunch", "vfprintf", "__profile", "cnpGetDevice"];
+    if !rng.chance(10) {
+        return;
+    }
+    let kept: BTreeSet<GeneratedSymbolId> =
+        program.units.iter().flat_map(|unit| &unit.items).flat_map(pinned).collect();
+    let named = |id: GeneratedSymbolId| program.symbol(id).name.clone();
+    let kept: BTreeSet<String> = kept.into_iter().map(named).collect();
+    let mut given = BTreeMap::new();
+    for symbol in &mut program.symbols {
+        if !matches!(symbol.kind, ModelSymbolKind::Function(_)) || kept.contains(&symbol.name) {
+            continue;
+        }
+        // Functions of several files may share a name.
+        let count = given.len();
+        let name = given.entry(symbol.name.clone()).or_insert_with(|| {
+            let name = NAMES.get(count).map(|name| (*name).to_owned());
+            let other = || format!("__cuda_syscall_of_program_{count}");
+            rng.chance(30).then(|| name.unwrap_or_else(other))
+        });
+        if let Some(name) = name {
+            symbol.name.clone_from(name);
+        }
+    }
+}
+
+/// The symbols whose address an item takes, and both names of an alias.
+fn pinned(item: &GeneratedItem) -> Vec<GeneratedSymbolId> {
+    match item {
+        GeneratedItem::Variable(_) => item.references(),
+        GeneratedItem::Alias { symbol, target, .. } => vec![*symbol, *target],
+        GeneratedItem::Function(function) => {
+            let mut found = Vec::new();
+            let mut waiting: Vec<&Stmt> = function.body.iter().collect();
+            while let Some(stmt) = waiting.pop() {
+                match stmt {
+                    Stmt::Call(_) => {}
+                    Stmt::Loop(body) | Stmt::If(body) => waiting.extend(body),
+                    other => other.references(&mut found),
+                }
+            }
+            found
+        }
     }
 }
