@@ -265,7 +265,7 @@ fn is_executable(elf: &[u8]) -> bool {
     const PIE: u64 = 0x0800_0000;
     let number = |at: usize, size: usize| {
         let bytes = elf.get(at..at.checked_add(size)?)?;
-        Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+        Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte)))
     };
     let is_pie = || {
         let (table, size) = (usize::try_from(number(32, 8)?).ok()?, number(54, 2)? as usize);
