@@ -256,6 +256,17 @@ fn a_packed_link_is_made_again_elsewhere() {
     let place = folder.path();
     let saxpy = place.join("saxpy.cubin").display().to_string();
     packed(place, &["-arch=sm_90", &saxpy, "./smooth.cubin", "-L.,sub", "-kernels-used=saxpy"]);
+    // As nvcc names its libraries: through a folder that has no input.
+    let folder = fresh();
+    let place = folder.path();
+    for inner in ["bin", "lib"] {
+        fs::create_dir_all(place.join("tool").join(inner)).expect("a folder");
+    }
+    let mut ar = Command::new("ar");
+    ar.args(["rc", "tool/lib/libsmooth.a", "smooth.cubin"]).current_dir(place);
+    assert!(ar.status().expect("ar").success());
+    let library = format!("-L{}", place.join("tool/bin/../lib").display());
+    packed(place, &["-arch=sm_90", "saxpy.cubin", &library, "-lsmooth"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The two programs on files that hold several images: fat binaries, objects, shared libraries,
-//! archives.
+//! The two programs on files that hold several images: fat binaries, objects and shared libraries
+//! for Linux and Windows, archives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,60 @@ fn diff(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     (run.status.code(), String::from_utf8(run.stdout).unwrap())
 }
 
+/// The name of the section for the code of whole programs. In a program for Windows, names have
+/// eight bytes.
+const SECTION: &[u8; 10] = b".nv_fatbin";
+
+/// An object for Windows with this fat binary.
+fn coff(fatbin: &[u8]) -> Vec<u8> {
+    use object::{Architecture, BinaryFormat, Endianness, SectionKind};
+    let mut coff =
+        object::write::Object::new(BinaryFormat::Coff, Architecture::X86_64, Endianness::Little);
+    let id = coff.add_section(Vec::new(), SECTION.to_vec(), SectionKind::ReadOnlyData);
+    coff.append_section_data(id, fatbin, 8);
+    coff.write().unwrap()
+}
+
+/// A library for Windows with this fat binary.
+fn pe(fatbin: &[u8]) -> Vec<u8> {
+    use object::pe;
+    let (mut dll, length) = (Vec::new(), fatbin.len() as u32);
+    let mut writer = object::write::pe::Writer::new(true, 0x1000, 0x200, &mut dll);
+    writer.reserve_dos_header_and_stub();
+    writer.reserve_nt_headers(16);
+    writer.reserve_section_headers(2);
+    let code = writer.reserve_text_section(1);
+    let flags = pe::IMAGE_SCN_CNT_INITIALIZED_DATA | pe::IMAGE_SCN_MEM_READ;
+    let name = *SECTION.first_chunk().unwrap();
+    let data = writer.reserve_section(name, flags, length, length);
+    writer.write_dos_header_and_stub().unwrap();
+    writer.write_nt_headers(object::write::pe::NtHeaders {
+        machine: pe::IMAGE_FILE_MACHINE_AMD64,
+        time_date_stamp: 0,
+        characteristics: pe::IMAGE_FILE_EXECUTABLE_IMAGE | pe::IMAGE_FILE_DLL,
+        major_linker_version: 0,
+        minor_linker_version: 0,
+        address_of_entry_point: 0,
+        image_base: 0x1_8000_0000,
+        major_operating_system_version: 6,
+        minor_operating_system_version: 0,
+        major_image_version: 0,
+        minor_image_version: 0,
+        major_subsystem_version: 6,
+        minor_subsystem_version: 0,
+        subsystem: pe::IMAGE_SUBSYSTEM_WINDOWS_CUI,
+        dll_characteristics: pe::IMAGE_DLLCHARACTERISTICS_NX_COMPAT,
+        size_of_stack_reserve: 0,
+        size_of_stack_commit: 0,
+        size_of_heap_reserve: 0,
+        size_of_heap_commit: 0,
+    });
+    writer.write_section_headers();
+    writer.write_section(code.file_offset, &[0xc3]);
+    writer.write_section(data.file_offset, fatbin);
+    dll
+}
+
 /// A folder with a fat binary of three images, and files that hold it.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("culd-{name}-{}", std::process::id()));
@@ -42,11 +96,15 @@ fn folder(name: &str) -> PathBuf {
         InputImage::ptx(PTX, ImageTarget::sm(90)).unwrap(),
     ];
     fs::write(folder.join("three.fatbin"), write(&images).unwrap()).unwrap();
+    let fatbin = fs::read(folder.join("three.fatbin")).unwrap();
+    fs::write(folder.join("three.obj"), coff(&fatbin)).unwrap();
+    fs::write(folder.join("three.dll"), pe(&fatbin)).unwrap();
     let source = ".section .nv_fatbin, \"a\"\n.balign 8\n.incbin \"three.fatbin\"\n";
     fs::write(folder.join("three.s"), source).unwrap();
     for (program, words) in [
         ("gcc", &["-c", "three.s", "-o", "three.o"][..]),
         ("gcc", &["-shared", "-nostdlib", "three.o", "-o", "three.so"]),
+        ("gcc", &["-pie", "-nostdlib", "-Wl,-e,0", "three.o", "-o", "three"]),
         ("ar", &["rc", "three.a", "three.o"]),
     ] {
         let status = Command::new(program).args(words).current_dir(&folder).status().unwrap();
@@ -63,7 +121,10 @@ fn images_of_all_kinds_of_files_are_listed_chosen_and_extracted() {
         ("three.fatbin", "fat binary"),
         ("three.o", "object"),
         ("three.so", "shared library"),
+        ("three", "executable"),
         ("three.a", "archive"),
+        ("three.obj", "object for Windows"),
+        ("three.dll", "program for Windows"),
     ] {
         let (status, list, _) = dump(&folder, &[file]);
         assert_eq!(status, Some(0), "{file}");

@@ -56,9 +56,9 @@ impl<'a> FileImages<'a> {
             Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),
             Format::HostElf { relocatable } => {
                 self.host(HostObject::parse(bytes), place);
-                match (relocatable, bytes.get(16)) {
-                    (true, _) => "object",
-                    (_, Some(2)) => "executable",
+                match relocatable {
+                    true => "object",
+                    _ if is_executable(bytes) => "executable",
                     _ => "shared library",
                 }
             }
@@ -254,6 +254,35 @@ impl<'a> StoredImage<'a> {
             }
         }
     }
+}
+
+/// True for an executable, position-independent ones included: these are shared objects with a flag
+/// in the dynamic section.
+fn is_executable(elf: &[u8]) -> bool {
+    const EXECUTABLE: u64 = 2;
+    const DYNAMIC: u64 = 2;
+    const FLAGS_1: u64 = 0x6fff_fffb;
+    const PIE: u64 = 0x0800_0000;
+    let number = |at: usize, size: usize| {
+        let bytes = elf.get(at..at.checked_add(size)?)?;
+        Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte)))
+    };
+    let is_pie = || {
+        let (table, size) = (usize::try_from(number(32, 8)?).ok()?, number(54, 2)? as usize);
+        let segment = |index: usize| table.checked_add(size * index);
+        let mut segments = (0..number(56, 2)? as usize).filter_map(segment);
+        let dynamic = segments.find(|&segment| number(segment, 4) == Some(DYNAMIC))?;
+        let offset = usize::try_from(number(dynamic.checked_add(8)?, 8)?).ok()?;
+        let size = usize::try_from(number(dynamic.checked_add(32)?, 8)?).ok()?;
+        let entries = elf.get(offset..offset.checked_add(size)?)?;
+        let mut entries = entries.as_chunks::<16>().0.iter().map(|entry| {
+            let (tag, value) = entry.split_at(8);
+            let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
+            (word(tag), word(value))
+        });
+        entries.find(|entry| entry.0 == FLAGS_1).map(|entry| entry.1 & PIE != 0)
+    };
+    number(16, 2) == Some(EXECUTABLE) || is_pie().unwrap_or(false)
 }
 
 /// The target of a bare cubin.

@@ -7,8 +7,8 @@ use culd_cubin::elf::{shf, sht};
 use crate::data::Category;
 
 /// The category of the section `name`.
-pub(crate) fn category(name: &str, sh_type: u32, flags: u64) -> Category {
-    let begins = |prefix: &str| name.starts_with(prefix);
+pub(crate) fn category(name: &[u8], sh_type: u32, flags: u64) -> Category {
+    let begins = |prefix: &str| name.starts_with(prefix.as_bytes());
     match sh_type {
         _ if begins(".nv.capmerc") => Category::Mercury,
         _ if begins(".text.") || begins(".nv.uft") => Category::Code,
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn sections_of_both_halves_are_known() {
-        let of = |name, sh_type| category(name, sh_type, 0);
+        let of = |name: &str, sh_type| category(name.as_bytes(), sh_type, 0);
         assert_eq!(of(".text.k", sht::PROGBITS), Category::Code);
         assert_eq!(of(".nv.capmerc.text.k", sht::MERCURY_CODE), Category::Mercury);
         assert_eq!(of(".nv.constant0.k", sht::PROGBITS), Category::Constants);

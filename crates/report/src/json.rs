@@ -5,6 +5,7 @@
 //! JSON of another schema is an error.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 
 use culd_link::Session;
@@ -17,9 +18,15 @@ use crate::data::{
 };
 use crate::json_text;
 use crate::link::{AccountRows, ReportedLink, producer};
+use crate::row_text;
+use crate::rows::{FunctionRow, VariableRow};
 
 /// The number of rows that a thread takes at once to write them.
 const SHARE: usize = 1024;
+
+/// The number of shares that the threads write before the next ones. Of 57 shares of a link of
+/// 1,000 files, few wait for others.
+const BATCH: usize = 16;
 
 /// Bytes that rows of sections, functions and variables have, more or less.
 const ROW_BYTES: [usize; 3] = [24, 160, 80];
@@ -104,13 +111,32 @@ impl Report {
 }
 
 impl ReportedLink<'_> {
-    /// The JSON form of the report, without the report: its rows would be tens of megabytes.
+    /// The JSON form of the report, without the report.
     pub fn to_json_in(&self, session: &Session) -> JsonPieces {
+        let mut pieces = Vec::new();
+        let kept = self.write_json(session, |piece| {
+            pieces.push(piece.to_vec());
+            Ok(())
+        });
+        // Memory takes all that is written to it.
+        kept.map(|()| JsonPieces(pieces)).unwrap_or_default()
+    }
+
+    /// Hands the JSON form of the report to `sink`, piece by piece in order. Neither its rows nor
+    /// its text are in memory as a whole: fresh memory costs more than the letters in it.
+    ///
+    /// # Errors
+    /// Those of `sink`.
+    pub fn write_json(
+        &self,
+        session: &Session,
+        mut sink: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let rows = AccountRows::of(self);
         let image = rows.image_without_rows();
         let (removed, copies) = (rows.removed(), rows.copies());
         let (link, producer) = (self.report_link(), producer());
-        let form = |images| ReportForm {
+        let form = ReportForm {
             schema: SCHEMA,
             producer: &producer,
             link: Some(&link),
@@ -119,10 +145,27 @@ impl ReportedLink<'_> {
             removed: &removed,
             copies: &copies,
             messages: &self.messages,
-            images,
+            images: vec![Written],
         };
-        let parts = ImageParts::of(&image, &rows, session);
-        parts.and_then(|image| pieces(vec![image], form)).unwrap_or_default()
+        let mut text = Vec::new();
+        json_text::write(&mut text, &form).map_err(io::Error::other)?;
+        let mut around = text.split(|&byte| byte == json_text::GAP);
+        sink(around.next().unwrap_or_default())?;
+        let image = ImageText::of(&image, &rows).map_err(io::Error::other)?;
+        let mut inside = image.text.split(|&byte| byte == json_text::GAP);
+        sink(inside.next().unwrap_or_default())?;
+        let bytes = json_bytes(&rows);
+        let batch = if session.has_threads(bytes) { BATCH } else { 1 };
+        for shares in image.shares.chunks(batch) {
+            let work = bytes * shares.len() / image.shares.len();
+            let parts = session.map(shares.len(), work, |at| shares[at].write(&rows));
+            for part in parts {
+                let mut part = part.map_err(io::Error::other)?;
+                part.extend_from_slice(inside.next().unwrap_or_default());
+                sink(&part)?;
+            }
+        }
+        sink(around.next().unwrap_or_default())
     }
 }
 
@@ -196,7 +239,7 @@ trait ImageRows: Sync {
     fn count(&self, list: ImageList) -> usize;
 
     /// Appends some rows, with commas between them.
-    fn write(&self, list: ImageList, rows: Range<usize>, json: &mut Vec<u8>) -> fmt::Result;
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result;
 }
 
 impl ImageRows for ReportImage {
@@ -208,11 +251,15 @@ impl ImageRows for ReportImage {
         }
     }
 
-    fn write(&self, list: ImageList, rows: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
         match list {
-            ImageList::Sections => json_text::rows(json, &self.sections[rows]),
-            ImageList::Functions => json_text::rows(json, &self.functions[rows]),
-            ImageList::Variables => json_text::rows(json, &self.variables[rows]),
+            ImageList::Sections => row_text::rows(json, &self.sections[range], row_text::section),
+            ImageList::Functions => row_text::rows(json, &self.functions[range], |json, one| {
+                FunctionRow::of(one).write(json)
+            }),
+            ImageList::Variables => row_text::rows(json, &self.variables[range], |json, one| {
+                VariableRow::of(one).write(json)
+            }),
         }
     }
 }
@@ -226,11 +273,17 @@ impl ImageRows for AccountRows<'_> {
         }
     }
 
-    fn write(&self, list: ImageList, rows: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
         match list {
-            ImageList::Sections => json_text::rows(json, rows.map(|place| self.section(place))),
-            ImageList::Functions => json_text::rows(json, rows.map(|place| self.function(place))),
-            ImageList::Variables => json_text::rows(json, rows.map(|place| self.variable(place))),
+            ImageList::Sections => {
+                row_text::rows(json, range, |json, at| row_text::section(json, &self.section(at)))
+            }
+            ImageList::Functions => {
+                row_text::rows(json, range, |json, at| self.function(at).write(json))
+            }
+            ImageList::Variables => {
+                row_text::rows(json, range, |json, at| self.variable(at).write(json))
+            }
         }
     }
 }
@@ -271,32 +324,37 @@ struct ImageForm<'a> {
     variables: Vec<Written>,
 }
 
-/// The JSON form of an image: the text around its rows, with a gap for each part of them.
-struct ImageParts {
-    text: Vec<u8>,
-    parts: Vec<Vec<u8>>,
+/// Some rows of a list.
+#[derive(Clone)]
+struct Share {
+    list: ImageList,
+    range: Range<usize>,
 }
 
-impl ImageParts {
-    /// The image with these rows, which the threads of a session write.
-    fn of(
-        image: &ReportImage,
-        rows: &impl ImageRows,
-        session: &Session,
-    ) -> Result<Self, fmt::Error> {
-        let shares = |list: ImageList| {
+impl Share {
+    /// Its JSON form.
+    fn write(&self, rows: &impl ImageRows) -> Result<Vec<u8>, fmt::Error> {
+        let mut json = Vec::with_capacity(self.range.len() * ROW_BYTES[self.list as usize]);
+        rows.write(self.list, self.range.clone(), &mut json).map(|()| json)
+    }
+}
+
+/// The text around the rows of an image, with a gap for each share of them.
+struct ImageText {
+    text: Vec<u8>,
+    shares: Vec<Share>,
+}
+
+impl ImageText {
+    fn of(image: &ReportImage, rows: &impl ImageRows) -> Result<Self, fmt::Error> {
+        let of_list = |list: ImageList| {
             let count = rows.count(list);
-            (0..count).step_by(SHARE).map(move |at| (list, at..count.min(at + SHARE)))
+            let share = move |at| Share { list, range: at..count.min(at + SHARE) };
+            (0..count).step_by(SHARE).map(share)
         };
-        let shares: Vec<(ImageList, Range<usize>)> = LISTS.into_iter().flat_map(shares).collect();
-        let parts = session.map(shares.len(), json_bytes(rows), |place| {
-            let (list, share) = shares[place].clone();
-            let mut json = Vec::with_capacity(share.len() * ROW_BYTES[list as usize]);
-            rows.write(list, share, &mut json).map(|()| json)
-        });
-        let parts = parts.into_iter().collect::<Result<Vec<Vec<u8>>, fmt::Error>>()?;
+        let shares: Vec<Share> = LISTS.into_iter().flat_map(of_list).collect();
         let gaps = |list| {
-            let own = shares.iter().filter(|share| share.0 == list);
+            let own = shares.iter().filter(|share| share.list == list);
             own.map(|_| Written).collect()
         };
         let form = ImageForm {
@@ -318,7 +376,26 @@ impl ImageParts {
         };
         let mut text = Vec::new();
         json_text::write(&mut text, &form)?;
-        Ok(ImageParts { text, parts })
+        Ok(ImageText { text, shares })
+    }
+}
+
+/// The JSON form of an image: the text around its rows, with a gap for each part of them.
+struct ImageParts {
+    text: Vec<u8>,
+    parts: Vec<Vec<u8>>,
+}
+
+impl ImageParts {
+    /// The image with these rows, which the threads of a session write.
+    fn of(
+        image: &ReportImage,
+        rows: &impl ImageRows,
+        session: &Session,
+    ) -> Result<Self, fmt::Error> {
+        let ImageText { text, shares } = ImageText::of(image, rows)?;
+        let parts = session.map(shares.len(), json_bytes(rows), |at| shares[at].write(rows));
+        Ok(ImageParts { text, parts: parts.into_iter().collect::<Result<_, _>>()? })
     }
 }
 
@@ -327,7 +404,7 @@ mod tests {
     use super::*;
     use crate::data::{
         Bounds, Category, ReportFunction, ReportKernel, ReportNeed, ReportPhase, ReportSection,
-        ReportStack, ReportVariable,
+        ReportSpace, ReportStack, ReportVariable,
     };
 
     const HOSTILE: &str = "a\"b\\c\n\u{1}\u{2028}</script>\u{1f600}";
@@ -378,8 +455,51 @@ mod tests {
         }
     }
 
+    /// A function of which the JSON form has all fields.
+    fn every_field() -> ReportFunction {
+        let kernel = ReportKernel {
+            shared: 1,
+            system_shared: 2,
+            dynamic_shared: true,
+            local: 3,
+            constants: vec![(4, 5)],
+            textures: 6,
+            surfaces: 7,
+            samplers: 8,
+            parameter_offset: 9,
+            parameter_bytes: 10,
+            parameters: vec![(11, 12)],
+            bounds: Bounds {
+                most_threads: Some([13, 14, 15]),
+                threads: Some([16, 17, 18]),
+                registers: Some(19),
+                cluster: Some([20, 21, 22]),
+                most_cluster: Some(23),
+            },
+            occupancy: Some(24),
+        };
+        ReportFunction {
+            name: "f".to_owned(),
+            demangled: HOSTILE.to_owned(),
+            input: Some(25),
+            section: Some(26),
+            offset: 27,
+            code: 28,
+            registers: ReportNeed { own: Some(29), total: Some(30), set_by: Some(31) },
+            barriers: ReportNeed { own: None, total: Some(32), set_by: None },
+            stack: ReportStack { own: Some(33), total: None, next: Some(34) },
+            address_taken: true,
+            recursive: true,
+            calls: vec![35, 36],
+            indirect: vec![37],
+            kernel: Some(Box::new(kernel)),
+            source: HOSTILE.to_owned(),
+        }
+    }
+
     fn full(functions: usize) -> Report {
-        let functions: Vec<ReportFunction> = (0..functions).map(function).collect();
+        let mut functions: Vec<ReportFunction> = (0..functions).map(function).collect();
+        functions.extend([every_field(), ReportFunction::default()]);
         let mut sections: Vec<ReportSection> =
             (0..functions.len()).map(|place| section(0, Some(place), &[])).collect();
         sections.push(section(1, None, &[(0, 0, 8), (1, 8, 248)]));
@@ -405,7 +525,18 @@ mod tests {
                 ..ReportOccupancy::default()
             }]],
             prototypes: vec![ReportPrototype { text: "#vi".to_owned(), functions: vec![0] }],
-            variables: vec![ReportVariable { name: HOSTILE.to_owned(), ..Default::default() }],
+            variables: vec![
+                ReportVariable { name: HOSTILE.to_owned(), ..Default::default() },
+                ReportVariable {
+                    name: "v".to_owned(),
+                    demangled: HOSTILE.to_owned(),
+                    space: ReportSpace::Managed,
+                    input: Some(1),
+                    section: Some(2),
+                    offset: 3,
+                    bytes: 4,
+                },
+            ],
             relocations: vec![ReportRelocations { kind: "R".to_owned(), count: u64::MAX }],
             ..ReportImage::default()
         };
@@ -455,7 +586,7 @@ mod tests {
         let image = &report.images[0];
         let names: Vec<_> = image.sections.iter().map(|one| image.section_name(one)).collect();
         assert_eq!(names[6], format!(".text.{HOSTILE}6"));
-        assert_eq!(names[7..], [HOSTILE, "x", ".text."]);
+        assert_eq!(names[7..], [".text.f", ".text.", HOSTILE, "x", ".text."]);
     }
 
     #[test]

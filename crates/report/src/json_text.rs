@@ -22,20 +22,6 @@ pub(crate) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resu
     value.serialize(JsonText(out))
 }
 
-/// Appends the JSON forms of rows, with commas between them.
-pub(crate) fn rows<T: Serialize>(
-    out: &mut Vec<u8>,
-    rows: impl IntoIterator<Item = T>,
-) -> Result<(), Error> {
-    for (place, row) in rows.into_iter().enumerate() {
-        if place != 0 {
-            out.push(b',');
-        }
-        write(out, &row)?;
-    }
-    Ok(())
-}
-
 /// The end of the text.
 struct JsonText<'o>(&'o mut Vec<u8>);
 
@@ -65,25 +51,40 @@ impl<'o> JsonList<'o> {
     }
 }
 
-/// The number in decimal digits: by lists of known lengths, which need no call of `memcpy`.
-fn decimal(out: &mut Vec<u8>, number: u64) {
-    let digit = |place: u64| b'0' + (number / place % 10) as u8;
-    match number {
-        0..10 => out.push(digit(1)),
-        10..100 => out.extend_from_slice(&[digit(10), digit(1)]),
-        100..1000 => out.extend_from_slice(&[digit(100), digit(10), digit(1)]),
-        _ => {
-            if number >= 10_000 {
-                decimal(out, number / 10_000);
-            }
-            let four = [digit(1000), digit(100), digit(10), digit(1)];
-            out.extend_from_slice(&four);
-        }
+/// The number in decimal digits.
+pub(crate) fn decimal(out: &mut Vec<u8>, number: u64) {
+    const LIMIT: u64 = 100_000_000;
+    if number < 10 {
+        return out.push(b'0' + number as u8);
     }
+    if number >= LIMIT {
+        decimal(out, number / LIMIT);
+        return out.extend_from_slice(&eight_digits(number % LIMIT).to_le_bytes().map(ascii));
+    }
+    let digits = eight_digits(number);
+    let zeros = digits.trailing_zeros() / 8;
+    // All eight bytes are appended at once, which needs no call of `memcpy`.
+    let end = out.len() + 8 - zeros as usize;
+    out.extend_from_slice(&(digits >> (8 * zeros)).to_le_bytes().map(ascii));
+    out.truncate(end);
+}
+
+fn ascii(digit: u8) -> u8 {
+    b'0' + digit
+}
+
+/// The digits of a number of up to eight, a byte each, the first in the lowest byte: halves of four
+/// digits, then of two, then digits, all halves of a word in one operation.
+fn eight_digits(number: u64) -> u64 {
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((twos - 10 * tens) << 8)
 }
 
 /// The text in quotes.
-fn text(out: &mut Vec<u8>, text: &str) -> Result<(), Error> {
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) -> Result<(), Error> {
     // No early end: the compiler makes vector instructions of it.
     let special = |special, &byte: &u8| special | (byte < b' ') | (byte == b'"') | (byte == b'\\');
     if text.as_bytes().iter().fold(false, special) {
@@ -300,5 +301,24 @@ impl SerializeStruct for JsonList<'_> {
     fn end(self) -> Result<(), Error> {
         self.finish();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_that_they_have_elsewhere() {
+        let powers = (0..20).map(|power| 10u64.pow(power));
+        let edges =
+            powers.flat_map(|power| [power - 1, power, power + 1, power / 7, power / 3 * 2]);
+        let numbers = (0..20_000).chain(99_990_000..100_010_000).chain(edges).chain([u64::MAX]);
+        let mut out = Vec::new();
+        for number in numbers {
+            out.clear();
+            decimal(&mut out, number);
+            assert_eq!(String::from_utf8_lossy(&out), number.to_string());
+        }
     }
 }

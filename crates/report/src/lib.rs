@@ -23,6 +23,9 @@ mod map;
 #[cfg(feature = "serde")]
 mod page;
 mod program;
+#[cfg(feature = "serde")]
+mod row_text;
+mod rows;
 mod text;
 
 pub use crate::data::*;

@@ -2,6 +2,8 @@
 //!
 //! In: a [`ReportedLink`]. Out: a [`Report`] with one image.
 
+use std::borrow::Cow;
+
 use culd_abi::limits::{BlockNeeds, Limits};
 use culd_cubin::arch::Arch;
 use culd_link::{Account, DIALECTS, Dialect, LaunchBounds, demangle};
@@ -9,11 +11,12 @@ use hashbrown::HashMap;
 
 use crate::category::category;
 use crate::data::{
-    Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportFunction, ReportImage,
-    ReportInput, ReportKernel, ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed,
-    ReportOccupancy, ReportPhase, ReportPrototype, ReportRelocations, ReportRemoval, ReportSection,
-    ReportSectionKind, ReportSpace, ReportStack, ReportVariable, SCHEMA,
+    Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportImage, ReportInput,
+    ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed, ReportOccupancy, ReportPhase,
+    ReportPrototype, ReportRelocations, ReportRemoval, ReportSection, ReportSectionKind,
+    ReportSpace, ReportStack, SCHEMA,
 };
+use crate::rows::{FunctionRow, KernelRow, VariableRow};
 
 /// Sizes of a block for which a report has the occupancy of a kernel.
 const BLOCK_SIZES: [u32; 5] = [64, 128, 256, 512, 1024];
@@ -47,8 +50,9 @@ impl Report {
         let rows = AccountRows::of(&link);
         let mut image = rows.image_without_rows();
         image.sections = (0..link.account.sections.len()).map(|at| rows.section(at)).collect();
-        image.functions = (0..link.account.functions.len()).map(|at| rows.function(at)).collect();
-        image.variables = (0..link.account.variables.len()).map(|at| rows.variable(at)).collect();
+        let (functions, variables) = (link.account.functions.len(), link.account.variables.len());
+        image.functions = (0..functions).map(|at| rows.function(at).into()).collect();
+        image.variables = (0..variables).map(|at| rows.variable(at).into()).collect();
         let (removed, copies) = (rows.removed(), rows.copies());
         let of_link = link.report_link();
         Report {
@@ -170,13 +174,13 @@ impl<'a> AccountRows<'a> {
         }
     }
 
-    pub(crate) fn function(&self, place: usize) -> ReportFunction {
+    pub(crate) fn function(&self, place: usize) -> FunctionRow<'a> {
         let function = &self.account.functions[place];
         let occupancy = || self.occupancy_of.get(&place).copied();
         let kernel = function.kernel.as_deref();
-        ReportFunction {
-            name: function.name.clone(),
-            demangled: demangled(&function.name),
+        FunctionRow {
+            name: &function.name,
+            demangled: Cow::Owned(demangled(&function.name)),
             input: function.object.and_then(|object| self.input(object)),
             section: function.section,
             offset: function.offset,
@@ -186,18 +190,18 @@ impl<'a> AccountRows<'a> {
             stack: ReportStack::of(function.stack),
             address_taken: function.address_taken,
             recursive: function.is_recursive,
-            calls: function.calls.clone(),
-            indirect: function.indirect.clone(),
-            kernel: kernel.map(|kernel| Box::new(ReportKernel::of(kernel, occupancy()))),
-            source: String::new(),
+            calls: &function.calls,
+            indirect: &function.indirect,
+            kernel: kernel.map(|kernel| KernelRow::of_account(kernel, occupancy())),
+            source: "",
         }
     }
 
-    pub(crate) fn variable(&self, place: usize) -> ReportVariable {
+    pub(crate) fn variable(&self, place: usize) -> VariableRow<'a> {
         let variable = &self.account.variables[place];
-        ReportVariable {
-            name: variable.name.clone(),
-            demangled: demangled(&variable.name),
+        VariableRow {
+            name: &variable.name,
+            demangled: Cow::Owned(demangled(&variable.name)),
             space: ReportSpace::of(variable.space),
             input: variable.object.and_then(|object| self.input(object)),
             section: variable.section,
@@ -272,7 +276,7 @@ impl ReportSectionKind {
         ReportSectionKind {
             name: kind.name.clone(),
             of_function: kind.of_function,
-            category: category(&kind.name, kind.sh_type, kind.flags),
+            category: category(kind.name.as_bytes(), kind.sh_type, kind.flags),
             sh_type: kind.sh_type,
             flags: kind.flags,
             align: kind.align,
@@ -297,10 +301,9 @@ impl ReportNeed {
     }
 }
 
-impl ReportKernel {
-    fn of(kernel: &culd_link::AccountKernel, occupancy: Option<usize>) -> Self {
-        let parameters = kernel.parameters.iter();
-        ReportKernel {
+impl<'a> KernelRow<'a> {
+    fn of_account(kernel: &'a culd_link::AccountKernel, occupancy: Option<usize>) -> Self {
+        KernelRow {
             shared: kernel.shared,
             system_shared: kernel.system_shared,
             dynamic_shared: kernel.dynamic_shared,
@@ -310,8 +313,8 @@ impl ReportKernel {
             samplers: kernel.samplers,
             parameter_offset: kernel.parameter_offset,
             parameter_bytes: kernel.parameter_size,
-            parameters: parameters.map(|parameter| (parameter.offset, parameter.size)).collect(),
-            constants: kernel.constants.clone(),
+            parameters: &kernel.parameters,
+            constants: &kernel.constants,
             bounds: Bounds::of(&kernel.bounds),
             occupancy,
         }

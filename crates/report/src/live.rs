@@ -20,19 +20,19 @@ struct LivePathStep {
 }
 
 impl Report {
-    /// Why functions are in the output: for each whose mangled or source name is `name` (`*` stands
-    /// for any characters) the shortest way from a kernel.
+    /// Why functions are in the output: for each whose mangled or source name, with or without
+    /// parameters, is `name` (`*` stands for any characters) the shortest way from a kernel.
     pub fn why_live(&self, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         for image in &self.images {
             let ways = LivePaths::of(image);
             for (place, function) in image.functions.iter().enumerate() {
-                if matches(name, &function.name) || matches(name, function.shown()) {
+                if is_called(name, &function.name, &function.demangled) {
                     lines.extend(self.why_function(image, &ways, place));
                 }
             }
             for variable in &image.variables {
-                if matches(name, &variable.name) || matches(name, &variable.demangled) {
+                if is_called(name, &variable.name, &variable.demangled) {
                     let file = self.input_name(variable.input);
                     lines.push(format!("live symbol: {file}:({})", variable.name));
                     lines.push("  >>> variables are never removed".to_owned());
@@ -41,7 +41,8 @@ impl Report {
         }
         if lines.is_empty() {
             lines.push(format!("no live symbol: {name}"));
-            let gone = self.removed.iter().filter(|removed| matches(name, &removed.name));
+            let gone = self.removed.iter();
+            let gone = gone.filter(|one| is_called(name, &one.name, &one.demangled));
             lines.extend(gone.map(|removed| {
                 let file = self.input_name(Some(removed.input));
                 format!("  >>> removed from {file}: {}", removed.why.words())
@@ -126,6 +127,40 @@ impl Report {
     }
 }
 
+/// True if `pattern` is a mangled name, or the name in the source: the whole declaration, or its
+/// name alone.
+fn is_called(pattern: &str, mangled: &str, demangled: &str) -> bool {
+    let in_source = || matches(pattern, demangled) || matches(pattern, declared(demangled));
+    matches(pattern, mangled) || !demangled.is_empty() && in_source()
+}
+
+/// The name in a declaration, without parameters and the type of the result:
+/// `void ns::f<int>(float)` declares `ns::f<int>`.
+fn declared(declaration: &str) -> &str {
+    let Some(end) = declaration.rfind(')') else { return declaration };
+    let mut depth = 0usize;
+    let mut begin = None;
+    for (at, letter) in declaration[..=end].char_indices().rev() {
+        depth += usize::from(letter == ')');
+        if letter == '(' {
+            depth -= 1;
+            if depth == 0 {
+                begin = Some(at);
+                break;
+            }
+        }
+    }
+    let name = &declaration[..begin.unwrap_or(declaration.len())];
+    let mut depth = 0usize;
+    let space = name.char_indices().rev().find(|&(_, letter)| {
+        depth += usize::from(matches!(letter, '>' | ')'));
+        let found = depth == 0 && letter == ' ';
+        depth = depth.saturating_sub(usize::from(matches!(letter, '<' | '(')));
+        found
+    });
+    space.map_or(name, |(at, _)| &name[at + 1..])
+}
+
 /// The shortest ways from kernels to all functions.
 struct LivePaths {
     /// By function: the step before it, and whether the call goes through a pointer.
@@ -201,6 +236,28 @@ mod tests {
         }
         for (pattern, name) in [("f", "fg"), ("", "f"), ("*a", "ab"), ("a*", "ba"), ("a*a", "a")] {
             assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn functions_are_called_by_any_of_their_names() {
+        for (declaration, name) in [
+            ("f(int*)", "f"),
+            ("void ns::f<int, (g)(1)>(float, void (*)(int))", "ns::f<int, (g)(1)>"),
+            ("ns::(anonymous namespace)::f(int) const", "ns::(anonymous namespace)::f"),
+            ("S::operator()(int)", "S::operator()"),
+            ("ns::v", "ns::v"),
+            ("a)", "a)"),
+            ("", ""),
+        ] {
+            assert_eq!(declared(declaration), name);
+        }
+        for name in ["_Z1fPi", "f(int*)", "f"] {
+            assert!(is_called(name, "_Z1fPi", "f(int*)"), "{name}");
+        }
+        for name in ["g", "f(int)", "int", ""] {
+            assert!(!is_called(name, "_Z1fPi", "f(int*)"), "{name}");
+            assert!(!is_called(name, "f", ""), "{name}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! in them is in [`ReportImage::defect`]. For a kernel, a linked cubin has only the numbers with
 //! all callees: neither those of the kernel alone nor the callee that sets them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use culd_abi::limits::Limits;
 use culd_cubin::attr::{Record, Records, code};
@@ -12,6 +12,7 @@ use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{self, stb, sto, stt};
 use culd_cubin::parameter::KernelParameter;
 use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, text_of};
+use hashbrown::HashMap;
 
 use crate::category::category;
 use crate::data::{
@@ -206,6 +207,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             let Some(kernel) = function.kernel.as_deref_mut() else { continue };
             kernel.system_shared = system.min(kernel.shared);
             kernel.constants.sort_unstable();
+            kernel.parameters.sort_unstable();
         }
         image.limits = limits.map(ReportLimits::of);
         (image.section_kinds, image.sections) = self.rows(detail);
@@ -232,7 +234,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             let own = self.of_code.get(&index).copied();
             let of_owner = || owner(&self.of_code, section);
             let function = own.or_else(of_owner).filter(|_| detail == Detail::Functions);
-            let category = category(&text_of(section.name), section.sh_type, section.flags);
+            let category = category(section.name, section.sh_type, section.flags);
             *sums.entry((function, category)).or_default() += section.size;
         }
         let mut kinds: Vec<ReportSectionKind> = Vec::new();
@@ -256,7 +258,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         });
         let variable = |symbol: &Symbol<'_>| {
             let section = self.cubin.section(symbol.defined_in()?)?;
-            let space = match category(&text_of(section.name), section.sh_type, section.flags) {
+            let space = match category(section.name, section.sh_type, section.flags) {
                 Category::Constants => ReportSpace::Constant,
                 Category::Shared => ReportSpace::Shared,
                 Category::Data | Category::Zeroed if symbol.other & sto::MANAGED != 0 => {
@@ -345,7 +347,6 @@ impl ReportKernel {
             _ => {
                 let one = KernelParameter::of(record);
                 self.parameters.extend(one.map(|one| (one.offset, one.size)));
-                self.parameters.sort_unstable();
             }
         }
     }

@@ -230,7 +230,7 @@ struct Sized {
 
 fn sized(text: &str) -> Sized {
     let (mut images, mut kernels) = (Images::new(), Kernels::new());
-    // cuobjdump 13.0 does not show the letters of families, and PTX by its sm.
+    // The lists of cuobjdump 13.0 do not show the letters of families, and PTX by its sm.
     let plain = |target: &str| {
         let target = target.replace("compute_", "sm_");
         target.strip_suffix('f').unwrap_or(&target).to_owned()
@@ -258,7 +258,8 @@ fn sized(text: &str) -> Sized {
                 }
                 let facts: Vec<&str> =
                     facts.into_iter().filter(|fact| !fact.starts_with("barriers=")).collect();
-                kernels.entry((plain(target), name)).or_default().push(facts.join(" "));
+                // Its table of resources shows the letters.
+                kernels.entry((target.to_owned(), name)).or_default().push(facts.join(" "));
             }
             _ => {}
         }

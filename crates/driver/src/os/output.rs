@@ -43,17 +43,31 @@ pub(crate) fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
 /// The same for bytes in pieces.
 pub(crate) fn write_pieces<'p>(
     path: impl AsRef<Path>,
-    pieces: impl Iterator<Item = &'p [u8]>,
+    mut pieces: impl Iterator<Item = &'p [u8]>,
+) -> io::Result<()> {
+    write_by(path, |sink| pieces.try_for_each(sink))
+}
+
+/// The same for bytes that a function hands out piece by piece.
+pub(crate) fn write_by(
+    path: impl AsRef<Path>,
+    pieces: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
 ) -> io::Result<()> {
     let replacement = Replacement::begin(path)?;
     if replacement.is_in_place() {
-        replacement.write_at(0, &pieces.collect::<Vec<_>>().concat())?;
+        let mut whole = Vec::new();
+        pieces(&mut |piece| {
+            whole.extend_from_slice(piece);
+            Ok(())
+        })?;
+        replacement.write_at(0, &whole)?;
     } else {
         let mut offset = 0;
-        for piece in pieces {
+        pieces(&mut |piece| {
             replacement.write_at(offset, piece)?;
             offset += piece.len() as u64;
-        }
+            Ok(())
+        })?;
     }
     replacement.commit()
 }

@@ -113,11 +113,8 @@ pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
     for path in paths().filter(|path| !is_standard_output(path)) {
         match ending(path) {
             Some("json") => {
-                let json = link.to_json_in(session);
-                let written = output::write_pieces(path, json.iter());
+                let written = output::write_by(path, |sink| link.write_json(session, sink));
                 written.map_err(|error| FileError::output(path, &error))?;
-                // The process ends soon, which gives the memory back at once.
-                std::mem::forget(json);
             }
             Some("html" | "htm") => write(path, &link.to_page_in(session))?,
             _ => {}

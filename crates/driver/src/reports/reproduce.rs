@@ -5,6 +5,7 @@
 //! are looked for below the folder `root` (`--chroot`). The archive has no tools of NVIDIA: PTX and
 //! LTO-IR need those of the release that `version.txt` names.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -80,6 +81,13 @@ fn archive(
     let inner = inside(&here).unwrap_or_default();
     // A separate, empty working folder.
     archive.folder(&Path::new(ROOT).join(&inner))?;
+    // nvcc names its libraries `bin/../lib64`: that leads nowhere without a folder `bin`.
+    let libraries = options.list(OptionId::LibraryPath).iter().map(Path::new);
+    let paths = gathered.files.iter().map(PathBuf::as_path).chain(libraries);
+    let left: BTreeSet<PathBuf> = paths.flat_map(|path| left(&here.join(path))).collect();
+    for folder in left {
+        archive.folder(&Path::new(ROOT).join(folder))?;
+    }
     let words = words(options, dialect);
     let (script, response) = script(&inner, options, &words);
     if let Some(response) = response {
@@ -125,6 +133,22 @@ fn inside(path: &Path) -> Option<PathBuf> {
         }
     }
     Some(place)
+}
+
+/// The folders of an absolute path that `..` leaves, without their root.
+fn left(path: &Path) -> Vec<PathBuf> {
+    let (mut place, mut folders) = (PathBuf::new(), Vec::new());
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => place.push(name),
+            Component::ParentDir => {
+                folders.push(place.clone());
+                place.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    folders
 }
 
 /// The words of the link, without the output and without options for reports.
@@ -242,6 +266,8 @@ mod tests {
         assert_eq!(shown("/a/./b/../c").as_deref(), Some("a/c"));
         assert_eq!(shown("/"), Some(String::new()));
         assert_eq!(shown("/a/../.."), None);
+        assert_eq!(left(Path::new("/a/./b/../c/d/..")), [Path::new("a/b"), Path::new("a/c/d")]);
+        assert!(left(Path::new("/a/b")).is_empty());
     }
 
     #[test]

@@ -90,6 +90,7 @@ struct FunctionFacts {
     barriers: Vec<LargestNumber>,
     stack: Vec<Option<DeepestPath>>,
     own_barriers: IdVec<NodeId, u32>,
+    is_kernel: IdVec<NodeId, bool>,
 }
 
 impl FunctionFacts {
@@ -101,25 +102,29 @@ impl FunctionFacts {
         let of = |values: &IdVec<NodeId, u32>, vertex| {
             graph.vertex_node(vertex).map_or(0, |node| values[node])
         };
+        let mut is_kernel = IdVec::filled(false, graph.nodes.len());
+        let kernels = graph.kernels().iter().filter(|&&kernel| !graph.is_driver_function(kernel));
+        kernels.for_each(|&kernel| is_kernel[kernel] = true);
         let attributes = &program.attributes;
         FunctionFacts {
             registers: components.largest(reach, |vertex| of(&attributes.registers, vertex)),
             barriers: components.largest(reach, |vertex| of(&own_barriers, vertex)),
             stack: components.deepest(reach, |vertex| of(&attributes.frames, vertex)),
             own_barriers,
+            is_kernel,
         }
     }
 
     fn registers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountNeed {
         let own = program.attributes.registers[node];
-        let linked = is_kernel(program, node)
+        let linked = self.is_kernel[node]
             .then(|| program.attributes.kernel_facts(&program.graph, node).registers);
         need(program, node, own, linked, self.registers[node.index()])
     }
 
     fn barriers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountNeed {
         let own = self.own_barriers[node];
-        let linked = is_kernel(program, node)
+        let linked = self.is_kernel[node]
             .then(|| program.attributes.number(node, code::NUM_BARRIERS).unwrap_or(own));
         need(program, node, own, linked, self.barriers[node.index()])
     }
@@ -130,7 +135,7 @@ impl FunctionFacts {
             return AccountStack { own, total: None, next: None };
         }
         let deepest = self.stack[node.index()];
-        let total = match is_kernel(program, node) {
+        let total = match self.is_kernel[node] {
             true => program.attributes.kernel_facts(&program.graph, node).stack,
             false => deepest.map(|deepest| deepest.sum),
         };
@@ -150,11 +155,6 @@ impl FunctionFacts {
             None => self.function_behind(program, self.stack[next as usize]?),
         }
     }
-}
-
-fn is_kernel(program: &LinkedProgram<'_, '_>, node: NodeId) -> bool {
-    let graph = &program.graph;
-    graph.kernels().binary_search(&node).is_ok() && !graph.is_driver_function(node)
 }
 
 /// The need of a function: `linked` is the number that the output has for a kernel.
@@ -261,8 +261,15 @@ fn kernel(
         samplers: report.samplers,
         ..AccountKernel::default()
     };
-    records(program, node).for_each(|record| kernel.take(&record));
-    kernel.parameters.sort_by_key(|parameter| parameter.ordinal);
+    let mut parameters: Vec<KernelParameter> = Vec::new();
+    for record in records(program, node) {
+        match KernelParameter::of(&record) {
+            Some(parameter) => parameters.push(parameter),
+            None => kernel.take(&record),
+        }
+    }
+    parameters.sort_by_key(|parameter| parameter.ordinal);
+    kernel.parameters = parameters.iter().map(|one| (one.offset, one.size)).collect();
     kernel
 }
 
@@ -283,7 +290,7 @@ impl AccountKernel {
             }
             code::CTA_PER_CLUSTER => *cluster = words(),
             code::MAX_CLUSTER_RANK => *most_cluster = Some(record.number()),
-            _ => self.parameters.extend(KernelParameter::of(record)),
+            _ => {}
         }
     }
 }

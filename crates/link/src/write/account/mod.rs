@@ -9,8 +9,6 @@ mod definitions;
 mod functions;
 mod sections;
 
-use culd_cubin::parameter::KernelParameter;
-
 use super::Image;
 use crate::base::session::Session;
 
@@ -116,8 +114,8 @@ pub struct AccountKernel {
     pub parameter_offset: u32,
     /// All parameters together.
     pub parameter_size: u32,
-    /// The parameters in order.
-    pub parameters: Vec<KernelParameter>,
+    /// The parameters in order: offset, bytes.
+    pub parameters: Vec<(u32, u32)>,
     /// How it may be launched.
     pub bounds: LaunchBounds,
 }

@@ -100,6 +100,7 @@ fn rows_without_pieces(
     let tables = writer.table_headers();
     let mut known: HashMap<KindKey<'_>, usize> = HashMap::new();
     let mut kinds: Vec<KindKey<'_>> = Vec::new();
+    let mut last: Option<(KindKey<'_>, usize)> = None;
     let mut row = |(place, &owner): (usize, &Option<NodeId>)| {
         let header = writer.section_header(&tables, place + 1);
         let name = strings.get(place, &header);
@@ -115,10 +116,15 @@ fn rows_without_pieces(
             flags: header.flags,
             align: header.align,
         };
-        let kind = *known.entry(key).or_insert_with(|| {
-            kinds.push(key);
-            kinds.len() - 1
-        });
+        // Sections of one kind mostly stand together.
+        let kind = match last {
+            Some((last_key, kind)) if last_key == key => kind,
+            _ => *known.entry(key).or_insert_with(|| {
+                kinds.push(key);
+                kinds.len() - 1
+            }),
+        };
+        last = Some((key, kind));
         OutputSection {
             kind,
             offset: header.offset,
