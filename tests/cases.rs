@@ -2,18 +2,17 @@
 //!
 //! In: cases, `testdata/known-diffs.toml`. Out: one test per case, one per tolerated difference.
 //! Guaranteed: all bytes count except the payload of the linker's own tool record; a tolerated
-//! difference that is gone fails.
+//! difference that is gone fails. `UNDER_TEST=PATH/culd.exe` runs the command of Windows, by wine.
 
 use anyhow::{Context, Result, bail, ensure};
 use culd_inspect::diff::{self, DiffReport};
 use culd_inspect::view::View;
 use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::reference::compare;
-use culd_tests::{PROGRAM, case_options, command, link, root, run_trials};
+use culd_tests::{PROGRAM, case_options, command, link, root, run_trials, windows_program};
 use libtest_mimic::{Failed, Trial};
 use serde::Deserialize;
 use std::fs;
-use std::path::Path;
 use std::process::ExitCode;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
@@ -81,7 +80,8 @@ fn check(case: &Case, known: &[KnownDiff]) -> Result<()> {
     }
     let mut arguments = case.arguments();
     arguments.extend(["-o", "out.cubin"].map(str::to_owned));
-    let run = command(Path::new(CULD), PROGRAM, &arguments, dir.path())?;
+    let program = windows_program().unwrap_or_else(|| CULD.into());
+    let run = command(&program, PROGRAM, &arguments, dir.path())?;
     let lines = case::plain_lines(&run.stderr, PROGRAM);
     let expected_lines = case::stack_warnings_once(expect.stderr.clone());
     ensure!(lines == expected_lines, "messages {lines:#?}\ninstead of {expected_lines:#?}");

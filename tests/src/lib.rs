@@ -49,13 +49,38 @@ pub fn command(
     arguments: &[String],
     dir: &Path,
 ) -> Result<FinishedCommand> {
-    let mut command = Command::new(program);
-    command.arg0(name).args(arguments).current_dir(dir);
+    let mut command = started_as(program, name);
+    command.args(arguments).current_dir(dir);
     // Every link of a test is verified.
     if name == PROGRAM && arguments.iter().any(|word| word == "-o") {
         command.arg("--verify");
     }
     finish(&mut command)
+}
+
+/// The program of Windows that the variable `UNDER_TEST` names, to be tested in the place of this
+/// system's.
+pub fn windows_program() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("UNDER_TEST")?);
+    is_of_windows(&path).then_some(path)
+}
+
+fn is_of_windows(program: &Path) -> bool {
+    program.extension().is_some_and(|extension| extension == "exe")
+}
+
+/// A command that starts `program` by the name `name`: a program of Windows by wine and by its own
+/// name.
+pub fn started_as(program: &Path, name: &str) -> Command {
+    if is_of_windows(program) {
+        let mut command = Command::new("wine");
+        // What wine itself has to say is not the linker's.
+        command.env("WINEDEBUG", "-all").arg(program);
+        return command;
+    }
+    let mut command = Command::new(program);
+    command.arg0(name);
+    command
 }
 
 /// Runs a linker to its end.

@@ -12,6 +12,7 @@ mod ci;
 mod compare;
 mod dist;
 mod gpu;
+mod hosts;
 mod mutate;
 mod occupancy;
 mod page;
@@ -43,6 +44,7 @@ const TASKS: &[Task] = &[
     ("page", page::run, "the page of a report in a real browser: see 'page --help'"),
     ("occupancy", occupancy::run, "limits and occupancy against NVIDIA's header: see 'occupancy --help'"),
     ("dist", dist::run, "build what a user installs into one folder: see 'dist --help'"),
+    ("hosts", hosts::run, "other systems: AArch64, Windows, macOS: see 'hosts --help'"),
     ("python", python::run, "test the Python package in an empty environment: see 'python --help'"),
     ("tidy", tidy::run, "check the rules about the source tree (part of cargo test); '--table': who imports whom"),
     ("ci", ci::run, "run all checks, as .ci/run does; '--offline': those without the reference tools"),

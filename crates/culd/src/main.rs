@@ -56,7 +56,7 @@ fn print_outcome(program: &str, (text, outcome): (String, RunOutcome), color: Op
 /// The start of messages: the last part of the name that the program was started by, without its
 /// extension, as in nvlink.
 fn program_name(started_by: &str) -> &str {
-    let name = started_by.rsplit('/').next().unwrap_or(started_by);
+    let name = started_by.rsplit(std::path::is_separator).next().unwrap_or(started_by);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 

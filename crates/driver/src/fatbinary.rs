@@ -4,9 +4,8 @@
 //! those of `fatbinary` 13.0, except for compressed LTO-IR, which is stored. The spelling of images
 //! in older releases is accepted, too.
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,7 +20,7 @@ use thiserror::Error;
 
 use crate::messages::{FileError, RunOutcome};
 use crate::options::{UsageError, response, split_name};
-use crate::os::{files, output};
+use crate::os::{files, host, output};
 use crate::toolkit::marker::{self, OwnShadow};
 
 const HELP: &str = "\
@@ -105,9 +104,9 @@ pub fn fatbinary_front(words: &[OsString]) -> (String, RunOutcome) {
             let real = marker.toolkit.join("bin/fatbinary");
             let mut command = Command::new(&real);
             if let Some(own) = std::env::args_os().next() {
-                command.arg0(own);
+                host::start_as(&mut command, own);
             }
-            let error = command.args(words).exec();
+            let error = host::become_program(command.args(words));
             let real = culd_text::name(&real);
             (String::new(), RunOutcome::fatal(format!("Could not start '{real}': {error}")))
         }

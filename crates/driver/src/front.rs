@@ -4,9 +4,8 @@
 //! nvcc. Guaranteed: nvcc gets the same words, environment and path if a line is not understood in
 //! full, or is not that of a device link. Only the nvcc of the shadow's toolkit is ever started.
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
@@ -18,7 +17,7 @@ use crate::device_link::{self, DeviceLinkPlan, run};
 use crate::messages::RunOutcome;
 use crate::nvcc::{CommandLine, NvccOptionId, Profile, words_of};
 use crate::options::CommandOptions;
-use crate::os::place;
+use crate::os::{host, place};
 use crate::shadow;
 use crate::toolkit::marker;
 use crate::toolkit::programs;
@@ -142,8 +141,7 @@ fn whole(mut plan: DeviceLinkPlan, real: &Path, words: &[OsString]) -> RunOutcom
     command.arg("-nodlink").arg(&plan.output).args(words);
     match command.status() {
         Ok(status) => {
-            let signal = status.signal().map(|signal| 128 + signal);
-            let code = status.code().or(signal).unwrap_or(1);
+            let code = host::exit_status(status).unwrap_or(1);
             outcome.status = u8::try_from(code).unwrap_or(1);
             outcome
         }
@@ -155,14 +153,14 @@ fn whole(mut plan: DeviceLinkPlan, real: &Path, words: &[OsString]) -> RunOutcom
 fn nvcc(real: &Path) -> Command {
     let mut command = Command::new(real);
     if let Some(own) = env::args_os().next() {
-        command.arg0(own);
+        host::start_as(&mut command, own);
     }
     command
 }
 
 /// This process becomes the real nvcc; returns why not.
 fn becomes(real: &Path, words: &[OsString]) -> RunOutcome {
-    let error = nvcc(real).args(words).exec();
+    let error = host::become_program(nvcc(real).args(words));
     cannot_start(real, &error)
 }
 

@@ -4,8 +4,8 @@
 //! the whole link: [`LinkedImage`]. Guaranteed: no output is written or printed; all memory of
 //! inputs is freed.
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 use culd_cubin::arch::{Arch, Flavour};
 use culd_cubin::note::ToolRecord;

@@ -12,9 +12,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
@@ -25,6 +22,7 @@ use thiserror::Error;
 
 use crate::options::CommandOptions;
 use crate::os::child::{self, ChildError};
+use crate::os::host::{self, Socket};
 use crate::os::place;
 use crate::os::scratch::Scratch;
 use crate::toolkit::programs;
@@ -63,6 +61,8 @@ pub(crate) struct CompilerLog {
 pub(crate) enum LtoFailure {
     #[error("there is no {PROGRAM} beside this program or in PATH, which compiles it")]
     NoProgram,
+    #[error("this system has no way to {PROGRAM}, which compiles it; Linux has one")]
+    NotHere,
     #[error(transparent)]
     NotRun(#[from] ChildError),
     /// The lines of the program; the first has the reason.
@@ -126,7 +126,7 @@ impl LtoProgram {
 struct RunningProgram {
     child: Child,
     /// Requests and replies.
-    socket: UnixStream,
+    socket: Socket,
     /// Standard output and error.
     said: File,
     /// Bytes of it that earlier requests have read.
@@ -136,19 +136,22 @@ struct RunningProgram {
 
 impl RunningProgram {
     fn start(options: &CommandOptions) -> Result<Self, LtoFailure> {
+        if !host::HAS_LTO {
+            return Err(LtoFailure::NotHere);
+        }
         let program = options.lto_program.clone().or_else(find).ok_or(LtoFailure::NoProgram)?;
         let fill = |folder: &Path| fs::write(folder.join(DRIVER), "");
         let folder = place::scratch("culd-lto-", &[DRIVER], options.output(), fill);
         let folder = folder.map_err(ChildError::NoPlace)?;
         let said = child::memory(c"said").map_err(ChildError::Temporary)?;
-        let (socket, stdin) = UnixStream::pair().map_err(ChildError::Temporary)?;
+        let (socket, stdin) = host::socket().map_err(ChildError::Temporary)?;
         let mut command = Command::new(&program);
         command.env("LD_LIBRARY_PATH", library_folders(&folder));
         for toolkit in tools::toolkit_homes(options) {
             command.arg("--toolkit").arg(toolkit);
         }
         let [stdout, stderr] = [said.try_clone(), said.try_clone()];
-        command.stdin(OwnedFd::from(stdin));
+        command.stdin(stdin);
         command.stdout(stdout.map_err(ChildError::Temporary)?);
         command.stderr(stderr.map_err(ChildError::Temporary)?);
         let child = child::start_compiler(&mut command)?;
@@ -181,7 +184,7 @@ impl RunningProgram {
         let mut part = [0; 4096];
         loop {
             let at = self.heard + new.len() as u64;
-            match self.said.read_at(&mut part, at).map_err(ChildError::Temporary)? {
+            match host::read_at(&self.said, &mut part, at).map_err(ChildError::Temporary)? {
                 0 => break,
                 size => new.extend_from_slice(&part[..size]),
             }
@@ -210,7 +213,7 @@ impl Drop for RunningProgram {
 
 /// Reads until there is something, or the link is cancelled.
 struct Patient<'s> {
-    socket: &'s UnixStream,
+    socket: &'s Socket,
     cancel: Option<&'s Cancel>,
 }
 

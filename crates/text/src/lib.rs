@@ -8,10 +8,12 @@
 //! A name becomes text once, where it is read ([`name`]), and a line is escaped once, where it
 //! leaves the program.
 //!
-//! [`message`] carries bytes between `culd` and a program that it keeps running.
+//! [`message`] carries bytes between `culd` and a program that it keeps running; [`os`] makes names
+//! of files of bytes.
 #![forbid(unsafe_code)]
 
 pub mod message;
+pub mod os;
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -19,9 +21,14 @@ use std::fmt::Write;
 
 /// `bytes` as text: UTF-8 as it is, any other byte as `\xe9`. The text is made of a copy, because
 /// the bytes may be those of a mapped file that another process writes into.
-pub fn name(bytes: impl AsRef<OsStr>) -> String {
+pub fn name(name: impl AsRef<OsStr>) -> String {
+    bytes(name.as_ref().as_encoded_bytes())
+}
+
+/// The same for bytes that are not a path.
+pub fn bytes(bytes: &[u8]) -> String {
     // For the compiler the copy is other bytes, too.
-    let bytes = std::hint::black_box(bytes.as_ref().as_encoded_bytes().to_vec());
+    let bytes = std::hint::black_box(bytes.to_vec());
     // Nearly every name is UTF-8: the copy becomes the text.
     let bytes = match String::from_utf8(bytes) {
         Ok(text) => return text,
@@ -35,12 +42,6 @@ pub fn name(bytes: impl AsRef<OsStr>) -> String {
         }
     }
     text
-}
-
-/// The same for bytes that are not a path.
-pub fn bytes(bytes: &[u8]) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    name(OsStr::from_bytes(bytes))
 }
 
 /// `line` for a terminal, a file or a pipe: controls and what reorders or hides text become `\n`,

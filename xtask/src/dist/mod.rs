@@ -10,7 +10,7 @@ mod bill;
 mod packages;
 mod paths;
 mod wheel;
-mod zig;
+pub(crate) mod zig;
 
 use crate::args::Args;
 use crate::workspace;

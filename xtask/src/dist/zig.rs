@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From PyPI: cargo-zigbuild is cargo with zig as linker, maturin makes wheels.
-const TOOLS: &[&str] = &["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"];
+pub(crate) const TOOLS: &[&str] = &["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"];
 /// The oldest glibc that the files run with.
 pub(super) const GLIBC: &str = "2.17";
 /// The platform tag of wheels for it.

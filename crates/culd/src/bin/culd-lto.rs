@@ -10,6 +10,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader};
+#[cfg(unix)]
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,7 +88,7 @@ fn toolkits(mut words: impl Iterator<Item = OsString>) -> Option<Vec<PathBuf>> {
 /// Answers requests until there is none. Requests are read by a thread of their own, which makes
 /// LTO-IR of roots, while this one loads libnvJitLink.
 fn serve(toolkits: Vec<PathBuf>) -> io::Result<()> {
-    let socket = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let socket = socket()?;
     let (send, requests) = mpsc::channel();
     let (source, folders) = (socket.try_clone()?, toolkits.clone());
     let reader = thread::spawn(move || receive(source, &folders, &send));
@@ -104,6 +105,18 @@ fn serve(toolkits: Vec<PathBuf>) -> io::Result<()> {
         message::write(&mut &socket, &parts.into_iter().flatten().collect::<Vec<_>>())?;
     }
     reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Standard input, which is written to, too.
+#[cfg(unix)]
+fn socket() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
+}
+
+/// Other systems have no sockets for this.
+#[cfg(not(unix))]
+fn socket() -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Reads requests and sends them on, with LTO-IR of their roots.

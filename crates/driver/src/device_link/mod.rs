@@ -449,7 +449,7 @@ fn put<'p>(path: &Path, pieces: impl Iterator<Item = &'p [u8]>) -> std::io::Resu
 
 /// The id of an object that is one module: its path, as nvcc makes it.
 fn module_of_path(path: &Path) -> std::io::Result<Vec<u8>> {
-    use std::os::unix::ffi::OsStrExt;
+    use culd_text::os::OsStrExt;
     let absolute = std::path::absolute(path)?;
     let plain = |&byte: &u8| if byte.is_ascii_alphanumeric() { byte } else { b'_' };
     Ok(absolute.as_os_str().as_bytes().iter().map(plain).collect())

@@ -4,8 +4,8 @@
 //! In: a [`CommandLine`], a toolkit. Out: a [`DeviceLinkPlan`]. Each link is a line of nvlink with
 //! nvcc's words in nvcc's order, so that only `options` decides on their meaning.
 
+use culd_text::os::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::packing::{Mode, Packing};

@@ -1,8 +1,8 @@
 //! Archives, thin or not, and archives in them.
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::{Format, archive, sniff};

@@ -163,7 +163,7 @@ impl<'a> Gatherer<'a, '_> {
 
     /// A module that is called by the path of its file, as it was given.
     pub(super) fn module_of_path(&mut self, source: &InputSource) -> ModuleNumber {
-        use std::os::unix::ffi::OsStrExt;
+        use culd_text::os::OsStrExt;
         let mut path = match source.path.starts_with(b"/") {
             true => Vec::new(),
             false => {

@@ -1,8 +1,8 @@
 //! `-l` and `-L`.
 
+use culd_text::os::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use super::archive::ArchiveReader;

@@ -18,8 +18,8 @@ use super::compilation::{PtxCompilation, PtxJob};
 use super::record::{self, BadRecord};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::child::{self, ChildError, Streams};
-use crate::os::place;
 use crate::os::scratch::Scratch;
+use crate::os::{host, place};
 use crate::toolkit::programs;
 use crate::tools;
 
@@ -28,10 +28,6 @@ const INPUT_NAME: &str = "application ptx input";
 
 /// The file with the text.
 const TEXT_NAME: &str = "ptx";
-
-/// The streams as the compiler opens them.
-const STDIN: &str = "/proc/self/fd/0";
-const STDOUT: &str = "/proc/self/fd/1";
 
 /// nvlink's name of the cubin; the tool note of code for a debugger has it.
 const OUTPUT_NAME: &str = "elf.o";
@@ -180,7 +176,7 @@ enum TextPlace {
     Folder(Scratch),
     /// No folder can be written to. The compiler opens its own standard streams, whose names are
     /// the same, too.
-    Memory { text: File, cubin: File },
+    Memory { text: File, cubin: File, names: [&'static str; 2] },
 }
 
 impl TextPlace {
@@ -190,8 +186,10 @@ impl TextPlace {
             .map(TextPlace::Folder)
             .or_else(|no_place| {
                 let files = (child::memory_of(c"ptx", text), child::memory(c"elf.o"));
-                match files {
-                    (Ok(text), Ok(cubin)) => Ok(TextPlace::Memory { text, cubin }),
+                match (files, host::STREAMS) {
+                    ((Ok(text), Ok(cubin)), Some(names)) => {
+                        Ok(TextPlace::Memory { text, cubin, names })
+                    }
                     _ => Err(no_place.into()),
                 }
             })
@@ -204,8 +202,8 @@ impl TextPlace {
                 command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(&**folder);
                 Ok(Streams::default())
             }
-            TextPlace::Memory { text, cubin } => {
-                command.args([STDIN, "-o", STDOUT]);
+            TextPlace::Memory { text, cubin, names: [stdin, stdout] } => {
+                command.args([stdin, "-o", stdout]);
                 let (stdin, stdout) = (Some(text.try_clone()?), Some(cubin.try_clone()?));
                 Ok(Streams { stdin, stdout })
             }
@@ -278,9 +276,9 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
     for line in text.lines() {
         let after_fatal = lines.last().is_some_and(|last| last.contains("; fatal   :"));
         if !(after_fatal && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
-            let begins = [TEXT_NAME, STDIN].map(|name| format!("ptxas {name}, line"));
-            let line = begins
-                .iter()
+            let names = host::STREAMS.map(|[stdin, _]| stdin).into_iter().chain([TEXT_NAME]);
+            let line = names
+                .map(|name| format!("ptxas {name}, line"))
                 .find_map(|begin| line.strip_prefix(begin.as_str()))
                 .map_or_else(|| line.to_owned(), |rest| format!("ptxas {INPUT_NAME}, line{rest}"));
             lines.push(line);
@@ -348,7 +346,9 @@ mod tests {
             let mut lines = Vec::new();
             let mut run = |text: &[u8]| {
                 let text = child::memory_of(c"ptx", text).unwrap();
-                let place = TextPlace::Memory { text, cubin: child::memory(c"elf.o").unwrap() };
+                let cubin = child::memory(c"elf.o").unwrap();
+                let names = host::STREAMS.unwrap();
+                let place = TextPlace::Memory { text, cubin, names };
                 compiler.run_in(place, path, vec!["-g".to_owned()], &mut lines, &session)
             };
             let made = run(&[b'x'; 1 << 20]).unwrap();

@@ -4,10 +4,10 @@
 //! In: the inputs of all links. Out: [`SharedInputs`]. Guaranteed: no decisions and no messages are
 //! made here. Unreadable and damaged files are missing, so each link reports them in its own order.
 
+use culd_text::os::OsStrExt;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use culd_fatbin::archive::{self, MemberContents};

@@ -4,8 +4,8 @@
 //! first what it is, as in nvlink. Where nvlink would then ignore the file, its content decides
 //! (docs/DIFFERENCES.md, ignored-inputs).
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use culd_fatbin::{Format, sniff};

@@ -4,9 +4,9 @@
 //! else a cubin for the link. Guaranteed: the decision is nvlink's (docs/rules/lto.md); a partial
 //! link reports its reason.
 
+use culd_text::os::OsStrExt;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use culd_cubin::arch::Arch;

@@ -12,9 +12,9 @@ mod order;
 mod outline;
 mod roots;
 
+use culd_text::os::OsStrExt;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
 use culd_link::Session;
 

@@ -3,8 +3,8 @@
 //! Nearly all of them change only how nvcc's stub is compiled, which a host linker does not see:
 //! culd's object is always position independent and marked for CET and BTI.
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 use culd_fatbin::registration::Visibility;
 

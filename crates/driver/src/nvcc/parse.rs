@@ -4,9 +4,9 @@
 //! other names: `-s=v`, `-s v`, `--long=v` and `--long v` are the same, lists add up and are split
 //! at commas, a repeated option with another value warns.
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
-use std::os::unix::ffi::OsStrExt;
 
 use super::NvccError;
 use super::table::{Effect, IDS, NvccOptionArity, NvccOptionId, NvccOptionRow, TABLE};

@@ -4,11 +4,11 @@
 //! folders of libraries, and the place of libnvvm. The grammar is that of NVIDIA's documentation of
 //! nvcc: `name = text`, `?=` (if unset), `+=` (prepend), `=+` (append), `$(name)`.
 
+use culd_text::os::{OsStrExt, OsStringExt};
 use std::collections::HashMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::parse::words_of;

@@ -14,8 +14,8 @@ mod parse;
 pub(crate) mod response;
 mod table;
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use culd_cubin::arch::{ARCHS, Arch};

@@ -4,9 +4,9 @@
 //! `-l`, `-L` and `-m` only. A repeated option with another value warns and the last one counts;
 //! lists add up and are split at commas. All this is nvlink's, except `@file`.
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
-use std::os::unix::ffi::OsStrExt;
 
 use super::budget::WordBudget;
 use super::check::{check, check_basics, ignores_host_info};

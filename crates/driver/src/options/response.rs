@@ -4,8 +4,8 @@
 //! bytes, because a path may have any, and stop at the number of words that a command line may
 //! still have.
 
+use culd_text::os::{OsStrExt, OsStringExt};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::UsageError;
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
 use culd_link::Cancel;
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use thiserror::Error;
 
+use super::host;
 use super::place::NoPlace;
 
 /// Bytes of output that are read.
@@ -140,7 +140,7 @@ fn set_heap(command: &mut Command) {
 
 /// A file in memory, without a folder; its name is visible in /proc.
 pub(crate) fn memory(name: &CStr) -> io::Result<File> {
-    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?.into())
+    host::memory_file(name)
 }
 
 /// A file in memory with these bytes, to be read from its begin.

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek};
 use std::ops::Deref;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,8 @@ use typed_arena::Arena;
 
 #[cfg(feature = "command")]
 use super::guard;
+pub(crate) use super::host::Identity;
+use super::host::{self, FileKind, FileTime};
 
 /// Files below this many bytes are read: a map takes whole pages and a place among the process's
 /// maps. Above it, a map costs half of what reading into fresh memory does (docs/PERFORMANCE.md,
@@ -71,38 +72,23 @@ pub(crate) enum Kinds {
 impl Kinds {
     /// An error unless the file with the metadata `meta` may be read.
     fn check(self, meta: &Metadata) -> io::Result<()> {
-        let kind = meta.file_type();
-        let taken = match self {
-            Kinds::Any => true,
-            Kinds::FilesAndPipes => kind.is_file() || kind.is_fifo() || is_null(meta),
-            Kinds::Files => kind.is_file(),
-        };
-        let what = match () {
-            () if taken => return Ok(()),
-            () if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
-            () if kind.is_fifo() => "a pipe",
-            () if kind.is_socket() => "a socket",
-            () => "a device",
+        let what = match (self, host::kind(meta)) {
+            (Kinds::Any, _)
+            | (_, FileKind::File)
+            | (Kinds::FilesAndPipes, FileKind::Pipe | FileKind::Null) => return Ok(()),
+            (_, FileKind::Folder) => return Err(io::ErrorKind::IsADirectory.into()),
+            (_, FileKind::Pipe) => "a pipe",
+            (_, FileKind::Socket) => "a socket",
+            (_, FileKind::Null | FileKind::Device) => "a device",
         };
         Err(io::Error::other(format!("it is {what}, no regular file")))
     }
 }
 
-/// True for `/dev/null`.
-fn is_null(meta: &Metadata) -> bool {
-    meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 3)
-}
-
-/// Identifies a file independent of its names: device and inode.
-pub(crate) type Identity = (u64, u64);
-
 /// Which file is at `path`.
 pub(crate) fn identity(path: impl AsRef<Path>) -> io::Result<Identity> {
-    std::fs::metadata(path).map(|meta| identity_of(&meta))
-}
-
-fn identity_of(meta: &Metadata) -> Identity {
-    (meta.dev(), meta.ino())
+    let path = path.as_ref();
+    std::fs::metadata(path).map(|meta| host::identity(path, &meta))
 }
 
 fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
@@ -113,7 +99,7 @@ fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
     }
     if kinds == Kinds::Files {
         // Something else may be there by now. It is not waited for.
-        options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        host::open_without_waiting(&mut options);
     }
     let file = options.open(path)?;
     let meta = file.metadata()?;
@@ -123,8 +109,9 @@ fn open(path: &Path, kinds: Kinds) -> io::Result<(File, Metadata)> {
 
 /// The bytes of the file at `path`, and which file it is.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<(InputBytes, Identity)> {
-    let (file, meta) = open(path.as_ref(), Kinds::Any)?;
-    Ok((copy(&file, &meta)?, identity_of(&meta)))
+    let path = path.as_ref();
+    let (file, meta) = open(path, Kinds::Any)?;
+    Ok((copy(&file, &meta)?, host::identity(path, &meta)))
 }
 
 /// The bytes of the file at `path`, which must be one of `kinds` and have at most `limit` bytes.
@@ -169,14 +156,14 @@ impl LoadedFile {
     /// The file at `path`, which is one of `kinds`; mapped if `maps` and it is large.
     fn new(path: &Path, kinds: Kinds, maps: bool) -> io::Result<Self> {
         let (file, meta) = open(path, kinds)?;
-        let identity = identity_of(&meta);
+        let identity = host::identity(path, &meta);
         if kinds == Kinds::Files && meta.len() == 0 {
             // Files that the system makes while they are read, in /proc, have no size and may have
             // no end.
             return Ok(LoadedFile { bytes: InputBytes::Read(Vec::new()), identity, stamp: None });
         }
         #[cfg(feature = "command")]
-        if maps && meta.is_file() && meta.len() >= MAP_FROM {
+        if maps && host::MAPS && meta.is_file() && meta.len() >= MAP_FROM {
             // The number of a process's maps is limited.
             if let Ok(map) = map(&file, usize::try_from(meta.len()).unwrap_or(0)) {
                 guard::watch(&map, path);
@@ -206,19 +193,15 @@ struct FileState {
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     size: u64,
-    /// The time of the last change of contents, which users can set: seconds and nanoseconds.
-    modified: (i64, i64),
+    /// The time of the last change of contents, which users can set.
+    modified: FileTime,
     /// The time of the last change of contents, names or owner. No user can set it.
-    touched: (i64, i64),
+    touched: FileTime,
 }
 
 impl FileStamp {
     fn of(meta: &Metadata) -> Self {
-        FileStamp {
-            size: meta.len(),
-            modified: (meta.mtime(), meta.mtime_nsec()),
-            touched: (meta.ctime(), meta.ctime_nsec()),
-        }
+        FileStamp { size: meta.len(), modified: host::modified(meta), touched: host::touched(meta) }
     }
 }
 
@@ -329,8 +312,9 @@ impl Store {
         let Some(stamps) = &self.mapped else { return FileChange::None };
         let stamps = &stamps.borrow()[..];
         let now = |place: usize| {
-            let meta = std::fs::metadata(&stamps[place].path).ok();
-            let meta = meta.filter(|meta| identity_of(meta) == stamps[place].identity)?;
+            let FileState { path, identity, .. } = &stamps[place];
+            let meta = std::fs::metadata(path).ok();
+            let meta = meta.filter(|meta| host::identity(path, meta) == *identity)?;
             Some(FileStamp::of(&meta)).filter(|now| *now != stamps[place].state)
         };
         let now = session.map(stamps.len(), LOOK * stamps.len(), now);

@@ -162,7 +162,7 @@ pub(crate) fn set_up() {
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = ended as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    for signal in (1..=libc::SIGRTMAX()).filter(|signal| !OTHERS.contains(signal)) {
+    for signal in (1..=last_signal()).filter(|signal| !OTHERS.contains(signal)) {
         // SAFETY: all pointers are valid; the handler does only what a handler may do, see there.
         let refused = unsafe { libc::sigaction(signal, &action, &mut before) } != 0;
         // The C library keeps two signals for itself.
@@ -200,6 +200,30 @@ pub(crate) fn hold_panics(held: bool) {
     HELD.store(held, Ordering::Release);
 }
 
+/// The greatest number of a signal.
+#[cfg(target_os = "linux")]
+fn last_signal() -> c_int {
+    libc::SIGRTMAX()
+}
+
+/// Systems without signals of real time have as many as fit one word.
+#[cfg(not(target_os = "linux"))]
+fn last_signal() -> c_int {
+    31
+}
+
+/// Whether a thread of this process has sent itself a signal with this code, as abort(3) does.
+#[cfg(target_os = "linux")]
+fn is_own(code: c_int) -> bool {
+    code == libc::SI_TKILL
+}
+
+/// Other systems have no code for that.
+#[cfg(not(target_os = "linux"))]
+fn is_own(code: c_int) -> bool {
+    code <= 0
+}
+
 extern "C" fn too_long(_: c_int) {}
 
 /// The handler: reads prepared data, and calls only functions that a handler may call
@@ -215,7 +239,7 @@ extern "C" fn ended(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let line: &[u8] = match (signal, map) {
         (libc::SIGBUS, Some(map)) if is_fault => &map.line,
         // Raised by abort(3).
-        (libc::SIGABRT, _) if code == libc::SI_TKILL => ABORTED,
+        (libc::SIGABRT, _) if is_own(code) => ABORTED,
         _ => return end_by(signal, is_fault),
     };
     if ENDING.swap(true, Ordering::AcqRel) {

@@ -7,17 +7,12 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use culd_link::Output;
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, fallocate};
-use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use tempfile::NamedTempFile;
 
-use super::guard;
+use super::{guard, host};
 
 /// Files of at least so many bytes get their space at once.
 const RESERVED_FROM: u64 = 1 << 20;
@@ -26,12 +21,6 @@ const RESERVED_FROM: u64 = 1 << 20;
 const NEW_FILE_MODE: u32 = 0o666;
 /// The limit of symbolic links in a row; the system's number.
 const MAX_LINKS: usize = 40;
-
-/// Errors of folders in which no file can be made or renamed, although a file in them can be
-/// written: no permission (a sticky folder too), a read-only mount around a writable file, a path
-/// with no room for the temporary name, a file that is a mount itself, as in a container.
-const NOT_REPLACEABLE: [Errno; 6] =
-    [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::ENAMETOOLONG, Errno::EBUSY, Errno::EXDEV];
 
 /// Writes `bytes` to the file at `path`: whole or, where it can be replaced, not at all.
 pub(crate) fn write(path: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
@@ -99,8 +88,13 @@ impl Replacement {
             return Ok(Replacement::InPlace(old));
         };
         match (temporary(&place, old.as_ref()), old) {
-            (Ok(temporary), old) => Ok(Replacement::File { temporary, path: place, old }),
-            (Err(error), Some(old)) if is_not_replaceable(&error) => Ok(Replacement::InPlace(old)),
+            (Ok(temporary), old) => {
+                let old = old.filter(|_| host::REPLACES_OPEN_FILES);
+                Ok(Replacement::File { temporary, path: place, old })
+            }
+            (Err(error), Some(old)) if host::is_not_replaceable(&error) => {
+                Ok(Replacement::InPlace(old))
+            }
             (Err(error), _) => Err(error),
         }
     }
@@ -113,7 +107,7 @@ impl Replacement {
             && let Ok(size) = size.try_into()
         {
             // Not every file system can reserve. If there is no room, writing fails.
-            let _ = fallocate(temporary.as_file(), FallocateFlags::empty(), 0, size);
+            let _ = host::reserve(temporary.as_file(), size);
         }
     }
 
@@ -135,7 +129,7 @@ impl Replacement {
         let Replacement::File { temporary, path, old } = self else { return Ok(()) };
         match (temporary.persist(&path), old) {
             (Ok(_), _) => {}
-            (Err(failed), Some(old)) if is_not_replaceable(&failed.error) => {
+            (Err(failed), Some(old)) if host::is_not_replaceable(&failed.error) => {
                 fill(&old, &std::fs::read(failed.file.path())?)?;
                 failed.file.close()?;
             }
@@ -149,15 +143,12 @@ impl Replacement {
 impl Output for Replacement {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Replacement::File { temporary, .. } => temporary.as_file().write_all_at(bytes, offset),
+            Replacement::File { temporary, .. } => {
+                host::write_all_at(temporary.as_file(), bytes, offset)
+            }
             Replacement::InPlace(file) => fill(file, bytes),
         }
     }
-}
-
-fn is_not_replaceable(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    errno.is_some_and(|errno| NOT_REPLACEABLE.contains(&errno))
 }
 
 /// Opens the existing file without changing it.
@@ -165,18 +156,18 @@ fn open(target: &Path) -> io::Result<File> {
     let descriptor = descriptor(target);
     let mut options = File::options();
     // A terminal that is written to does not become the one that ends this process.
-    options.write(true).custom_flags(libc::O_NOCTTY);
+    options.write(true);
+    host::open_without_control(&mut options);
     // A descriptor that was opened for appending keeps its bytes.
     options.append(descriptor.as_deref().is_some_and(appends));
     options.open(target).or_else(|error| {
         let standard = match descriptor.as_deref() {
-            Some("1") => io::stdout().as_fd().try_clone_to_owned(),
-            Some("2") => io::stderr().as_fd().try_clone_to_owned(),
+            Some("1") => host::standard_output(),
+            Some("2") => host::standard_error(),
             _ => return Err(error),
         };
         // A socket, or a file that another user has opened, cannot be opened again.
-        let file = standard.map(File::from);
-        file.ok().filter(|file| file.metadata().is_ok_and(|meta| !meta.is_file())).ok_or(error)
+        standard.ok().filter(|file| file.metadata().is_ok_and(|meta| !meta.is_file())).ok_or(error)
     })
 }
 
@@ -185,8 +176,8 @@ fn place(target: &Path, old: Option<&File>) -> io::Result<Option<PathBuf>> {
     let Some(place) = end_of_links(target).ok() else { return Ok(None) };
     let Some(old) = old else { return Ok(Some(place)) };
     let old = old.metadata()?;
-    let is_there = |there: Metadata| (there.dev(), there.ino()) == (old.dev(), old.ino());
-    let replaceable = old.is_file() && old.nlink() > 0;
+    let is_there = |there: Metadata| host::identity(&place, &there) == host::identity(target, &old);
+    let replaceable = old.is_file() && host::has_name(&old);
     let same = || place.symlink_metadata().is_ok_and(is_there);
     Ok((replaceable && same()).then_some(place))
 }
@@ -198,7 +189,7 @@ fn end_of_links(path: &Path) -> Result<PathBuf, PathBuf> {
     for _ in 0..MAX_LINKS {
         let Ok(next) = std::fs::read_link(&end) else { break };
         let folder = folder(&end);
-        if statfs(folder).is_ok_and(|system| system.filesystem_type() == PROC_SUPER_MAGIC) {
+        if host::has_system_links(folder) {
             return Err(end);
         }
         end = folder.join(next);
@@ -227,11 +218,10 @@ fn descriptor(target: &Path) -> Option<String> {
 /// Whether a descriptor of this process was opened for appending.
 fn appends(number: &str) -> bool {
     let info = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(number));
-    let flags = |text: &str| {
-        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-        i32::from_str_radix(flags.trim(), 8).ok()
-    };
-    info.is_ok_and(|text| flags(&text).is_some_and(|flags| flags & libc::O_APPEND != 0))
+    info.is_ok_and(|text| {
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        flags.is_some_and(|flags| host::says_appending(flags.trim()))
+    })
 }
 
 /// A new file in the folder of `place`, with the mode of the old one.
@@ -241,7 +231,8 @@ fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>
     let permissions = old.map(File::metadata).transpose()?.map(|meta| meta.permissions());
     let mut options = File::options();
     let mode = if permissions.is_some() { 0o600 } else { NEW_FILE_MODE };
-    options.write(true).create_new(true).mode(mode);
+    options.write(true).create_new(true);
+    host::create_with_mode(&mut options, mode);
     // Opened here, because tempfile would add the temporary path to errors.
     let temporary = tempfile::Builder::new().prefix(".culd-").make_in(folder, |path| {
         // Before it exists, so that it is removed even if the process is ended at once.
@@ -258,16 +249,13 @@ fn temporary(place: &Path, old: Option<&File>) -> io::Result<NamedTempFile<File>
 /// Writes all of `bytes` to an open file; a regular file is emptied first.
 fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     let meta = file.metadata()?;
-    let appending = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_GETFL)? & libc::O_APPEND != 0;
+    let appending = host::is_appending(file)?;
     if !meta.is_file() || appending {
         return file.write_all(bytes);
     }
     // If there is no room, the old bytes stay. Not every file system can check.
     let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
-    let room = fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, size);
-    if let Err(error @ (Errno::ENOSPC | Errno::EDQUOT)) = room {
-        return Err(error.into());
-    }
+    host::check_room(file, size)?;
     file.set_len(0)?;
     file.write_all(bytes).inspect_err(|_| {
         // A part of an output could be taken for one.

@@ -7,10 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fmt, io};
 
+use super::host;
 use super::scratch::Scratch;
-
-/// Folders for everybody's temporary files, behind the one that TMPDIR names.
-const FOLDERS: &[&str] = &["/var/tmp", "/dev/shm"];
 
 /// No folder has room.
 #[derive(Debug)]
@@ -49,7 +47,7 @@ pub(crate) fn scratch(
 
 fn folders(output: Option<&Path>) -> Vec<PathBuf> {
     let mut folders = vec![env::temp_dir()];
-    folders.extend(FOLDERS.iter().map(PathBuf::from));
+    folders.extend(host::TEMPORARY_FOLDERS.iter().map(PathBuf::from));
     folders.extend(output.map(|output| match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
@@ -68,7 +66,7 @@ mod tests {
         let last = |output: &str| folders(Some(Path::new(output))).pop().unwrap();
         assert_eq!(last("/a/b/out"), Path::new("/a/b"));
         assert_eq!(last("out"), env::current_dir().unwrap());
-        assert_eq!(folders(None).len(), 1 + FOLDERS.len());
+        assert_eq!(folders(None).len(), 1 + host::TEMPORARY_FOLDERS.len());
     }
 
     #[test]

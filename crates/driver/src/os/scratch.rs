@@ -4,12 +4,12 @@
 //! when the value is dropped, and in the command also when a signal ends the process.
 
 use std::ops::Deref;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 #[cfg(feature = "command")]
 use super::guard::ListedFolder;
+use super::host;
 
 /// Signals are handled by the command only.
 #[cfg(not(feature = "command"))]
@@ -36,7 +36,7 @@ impl Scratch {
     pub(crate) fn new(parent: &Path, prefix: &str, files: &[&str]) -> io::Result<Self> {
         let made = tempfile::Builder::new().prefix(prefix).make_in(parent, |path| {
             let listed = ListedFolder::new(path, files);
-            let made = fs::DirBuilder::new().mode(0o700).create(path);
+            let made = host::make_private_folder(path);
             if let (Err(_), Some(folder)) = (&made, listed) {
                 folder.gone();
             }

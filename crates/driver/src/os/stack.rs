@@ -7,7 +7,7 @@ use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::thread;
 
-use nix::sys::resource::{Resource, getrlimit};
+use super::host;
 
 /// Bytes. A link takes some 40 KiB of the main stack, for any inputs.
 const ENOUGH: u64 = 1 << 20;
@@ -15,7 +15,7 @@ const ENOUGH: u64 = 1 << 20;
 /// Runs `work`, on a new thread if the main thread's stack is small.
 pub fn on_enough_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     // If the limit is not known, the usual one is assumed.
-    if getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(bytes, _)| bytes < ENOUGH) {
+    if host::main_stack().is_some_and(|bytes| bytes < ENOUGH) {
         return on_thread(work);
     }
     work()

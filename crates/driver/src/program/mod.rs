@@ -16,7 +16,7 @@ fn value_of<'w>(
     word: &'w OsStr,
     rest: &mut std::slice::Iter<'w, OsString>,
 ) -> Option<Option<&'w OsStr>> {
-    use std::os::unix::ffi::OsStrExt;
+    use culd_text::os::OsStrExt;
     let behind = word.as_bytes().strip_prefix(name.as_bytes())?;
     match behind {
         [] => Some(rest.next().map(OsString::as_os_str)),

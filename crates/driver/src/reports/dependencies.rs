@@ -3,8 +3,8 @@
 //! In: options, the gathered inputs. Out: the rule, and an empty one for each file, so that make
 //! does not stop if a file was deleted. The words are those of lld and gcc.
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::input::Inputs;

@@ -3,9 +3,9 @@
 //! In: the cubins that are linked. Out: lines. Guaranteed: lines have the order of the inputs, also
 //! after a failed link; an unreadable input has no names.
 
+use culd_text::os::OsStrExt;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, Symbol, SymbolSection};

@@ -5,10 +5,10 @@
 //! are looked for below the folder `root` (`--chroot`). The archive has no tools of NVIDIA: PTX and
 //! LTO-IR need those of the release that `version.txt` names.
 
+use culd_text::os::{OsStrExt, OsStringExt};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use culd_link::{Dialect, Severity};

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use culd_link::Severity;
@@ -13,6 +12,7 @@ use thiserror::Error;
 
 use super::{COMPANIONS, REPLACED, is_replaced, list};
 use crate::messages::{Line, RunOutcome};
+use crate::os::host;
 use crate::toolkit::marker::{self, Marker, ToolkitChange};
 
 const HELP: &str = "\
@@ -134,7 +134,7 @@ fn copy(path: &Path, program: &Path) -> Option<ShadowFault> {
     if meta.is_symlink() {
         return Some(ShadowFault::Link(path.to_owned()));
     }
-    if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
+    if !meta.is_file() || !host::is_executable(&meta) {
         return Some(ShadowFault::NotRun(path.to_owned()));
     }
     let same = matches!((fs::read(path), fs::read(program)), (Ok(a), Ok(b)) if a == b);
@@ -145,7 +145,7 @@ fn copy(path: &Path, program: &Path) -> Option<ShadowFault> {
 mod tests {
     use super::*;
     use crate::toolkit::marker;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn every_fault_is_reported() {

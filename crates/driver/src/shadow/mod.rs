@@ -13,11 +13,10 @@
 mod check;
 mod toolkit;
 
+use culd_text::os::OsStrExt;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use culd_link::Severity;
@@ -25,6 +24,7 @@ use thiserror::Error;
 
 use crate::messages::{Line, RunOutcome};
 use crate::options::{CommandOptions, OptionId, dialect};
+use crate::os::host;
 use crate::toolkit::marker::{self, Marker, OwnShadow, ToolkitChange};
 
 pub(crate) use check::check_shadow;
@@ -293,7 +293,7 @@ fn link_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), ShadowError> 
     for path in list(from)? {
         let name = path.file_name().filter(|name| !except.iter().any(|other| *name == *other));
         if let Some(name) = name {
-            symlink(&path, to.join(name)).map_err(failed("link to", &path))?;
+            host::symlink(&path, &to.join(name)).map_err(failed("link to", &path))?;
         }
     }
     Ok(())
@@ -326,6 +326,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ShadowEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     /// A toolkit as NVIDIA's installer lays it out, a program, and room for shadows.
     fn world() -> (tempfile::TempDir, PathBuf, PathBuf) {

@@ -4,15 +4,15 @@
 //! Guaranteed: the check for changes reads one small file and looks at five others, so every link
 //! can do it.
 
+use culd_text::os::OsStrExt;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use culd_link::Dialect;
 
 use super::{programs, release};
+use crate::os::host;
 
 /// The name of the file.
 pub(crate) const NAME: &str = ".culd-shadow";
@@ -144,7 +144,10 @@ fn signs(toolkit: &Path) -> String {
 fn stamp(path: &Path) -> String {
     fs::metadata(path).map_or_else(
         |_| "-".to_owned(),
-        |meta| format!("{}@{}.{:09}", meta.len(), meta.mtime(), meta.mtime_nsec()),
+        |meta| {
+            let (seconds, nanoseconds) = host::modified(&meta);
+            format!("{}@{seconds}.{nanoseconds:09}", meta.len())
+        },
     )
 }
 

@@ -6,7 +6,7 @@
 //! pip installs culd into an environment, and NVIDIA's compilers beside it: there is no toolkit
 //! that `CUDA_HOME` or PATH could name.
 
-use std::os::unix::ffi::OsStrExt;
+use culd_text::os::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The names of folders with packages.

@@ -6,8 +6,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 /// The folders of programs without PATH, as for execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -16,7 +15,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// a link.
 pub fn own() -> Option<PathBuf> {
     let own = PathBuf::from(env::args_os().next()?);
-    if own.as_os_str().as_bytes().contains(&b'/') {
+    if is_path(&own) {
         return Some(own);
     }
     in_folders(folders(), &own).or_else(|| env::current_exe().ok())
@@ -24,10 +23,16 @@ pub fn own() -> Option<PathBuf> {
 
 /// The program `name`: a path, or for a name without a slash, the program in PATH.
 pub(crate) fn named(name: &Path) -> Option<PathBuf> {
-    match name.as_os_str().as_bytes().contains(&b'/') {
+    match is_path(name) {
         true => Some(std::path::absolute(name).unwrap_or_else(|_| name.to_owned())),
         false => in_folders(folders(), name),
     }
+}
+
+/// True for more than a name.
+fn is_path(name: &Path) -> bool {
+    let bytes = name.as_os_str().as_encoded_bytes();
+    bytes.iter().any(|&byte| is_separator(char::from(byte)))
 }
 
 /// The folders of PATH in order, without those that are the working folder or in it.
@@ -45,6 +50,10 @@ pub(crate) fn in_folders(
     folders: impl IntoIterator<Item = PathBuf>,
     name: impl AsRef<Path>,
 ) -> Option<PathBuf> {
+    let mut name = name.as_ref().as_os_str().to_owned();
+    if Path::new(&name).extension().is_none() {
+        name.push(env::consts::EXE_SUFFIX);
+    }
     folders.into_iter().map(|folder| folder.join(&name)).find(|program| program.is_file())
 }
 

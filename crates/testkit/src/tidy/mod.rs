@@ -44,9 +44,14 @@ const READERS: &[&str] = &[
 ];
 /// Functions that make text of bytes without a copy.
 const BORROWED_TEXT: &[&str] = &["from_utf8_lossy", "str::from_utf8", "utf8_chunks"];
-/// The files that may use them: those that copy first, and one with words of the command line.
-const TEXT_FILES: &[&str] =
-    &["crates/cubin/src/text.rs", "crates/driver/src/options/parse.rs", "crates/text/src/lib.rs"];
+/// The files that may use them: those that copy first, one with words of the command line, and one
+/// for systems where no file is mapped.
+const TEXT_FILES: &[&str] = &[
+    "crates/cubin/src/text.rs",
+    "crates/driver/src/options/parse.rs",
+    "crates/text/src/lib.rs",
+    "crates/text/src/os.rs",
+];
 
 /// The ways in which a program prints.
 const PRINTS: &[&str] =
@@ -56,7 +61,7 @@ const PRINTS: &[&str] =
 const PRINTING_FILES: &[&str] = &[
     "crates/culd/src/bin/culd-lto.rs",
     "crates/culd/src/main.rs",
-    "crates/driver/src/os/output.rs",
+    "crates/driver/src/os/host/unix.rs",
     "crates/driver/src/progress.rs",
     "crates/inspect/src/lib.rs",
 ];
