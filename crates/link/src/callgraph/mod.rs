@@ -135,8 +135,8 @@ impl CallGraph {
         self.known[node]
     }
 
-    /// True for an entry that is no kernel but a function with a name of the driver's. It passes its
-    /// attributes on like other functions, and counts as a user of what it calls only.
+    /// True for an entry that is no kernel but a function with a name of the driver's. It passes
+    /// its attributes on like other functions, and counts as a user of what it calls only.
     pub(crate) fn is_driver_function(&self, entry: NodeId) -> bool {
         self.driver_functions.contains(&entry)
     }
