@@ -43,7 +43,7 @@ pub(super) fn read<'d>(
         for (id, object) in objects.iter().skip(SHARE * place).take(SHARE) {
             seen.ordered.push(OrderedRecord::File(id));
             let read = FileReader { symbols, object, id };
-            read.kernels(&mut seen, &matchers);
+            read.roots(&mut seen, &matchers);
             read.edges(&mut seen);
         }
         seen
@@ -179,26 +179,26 @@ struct FileReader<'a, 'd> {
 }
 
 impl<'d> FileReader<'_, 'd> {
-    /// Collects the kernels of the file. A kernel that the command line leaves out is kept if an
-    /// earlier file takes its address; the references of host code count after all files
-    /// (cases selection/address-taken-*).
-    fn kernels(&self, seen: &mut RecordBatch, matchers: &KernelMatchers<'_>) {
+    /// Collects the kernels of the file, and definitions with names of the driver's. A kernel that
+    /// the command line leaves out is kept if an earlier file takes its address; the references of
+    /// host code count after all files (cases selection/address-taken-*).
+    fn roots(&self, seen: &mut RecordBatch, matchers: &KernelMatchers<'_>) {
         let functions = self.object.outline.functions.iter();
         let is_root =
             |function: &&FunctionOutline| function.is_kernel || function.is_driver_function;
         for &FunctionOutline { index, is_kernel, .. } in functions.filter(is_root) {
-            let Some(kernel) = self.symbols.of(self.id, index) else { continue };
+            let Some(function) = self.symbols.of(self.id, index) else { continue };
             if self.symbols.fate(self.id, index).accepted() {
                 let symbol = self.object.symbol(index);
                 if !is_kernel {
                     if symbol.defined_in().is_some() {
-                        seen.ordered.push(OrderedRecord::DriverFunction(kernel));
+                        seen.ordered.push(OrderedRecord::DriverFunction(function));
                     }
                     continue;
                 }
                 let known = matchers.known.keeps(symbol) || matchers.known.is_host();
                 let selected = matchers.selected.keeps(symbol);
-                seen.ordered.push(OrderedRecord::Kernel { kernel, selected, known });
+                seen.ordered.push(OrderedRecord::Kernel { kernel: function, selected, known });
             }
         }
     }
