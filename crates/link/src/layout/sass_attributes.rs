@@ -21,7 +21,7 @@ use crate::draft::merged::{BankKey, InfoSource, MergeResult, SectionPlacement};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 
-/// The entries that inherit ATTRIBUTE_6D, the flag of `griddepcontrol.launch_dependents`: some
+/// The kernels that inherit ATTRIBUTE_6D, the flag of `griddepcontrol.launch_dependents`: some
 /// function that they call or refer to, directly or not, has it in machine code (case
 /// dialects/launches-dependents).
 fn flagged(
@@ -65,8 +65,9 @@ fn flagged(
         }
         graph.mark_users(&mut reached, &taken_for_calls, |node| has_list[node]);
     }
-    for &entry in graph.entries() {
-        flagged[entry] = reached[entry];
+    // Kernels that only their address keeps, too (case attributes/launches-by-address).
+    for &kernel in graph.kernels() {
+        flagged[kernel] = reached[kernel];
     }
     flagged
 }
