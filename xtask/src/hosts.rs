@@ -8,7 +8,6 @@ use crate::args::Args;
 use crate::dist::zig;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
-use culd_testkit::reference::oracle::wheels::Environment;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -129,19 +128,11 @@ impl Host {
                 let name = self.target.to_uppercase().replace('-', "_");
                 let mut cargo = Command::new("cargo");
                 cargo.env(format!("CARGO_TARGET_{name}_LINKER"), linker);
+                cargo.current_dir(workspace::root()).env("CARGO_TARGET_DIR", folder());
                 cargo
             }
-            None => {
-                let tools = workspace::target().join("dist-tools");
-                let tools = Environment::install(&tools, zig::TOOLS)?;
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let all = std::iter::once(tools.program("")).chain(std::env::split_paths(&path));
-                let mut cargo = Command::new(tools.program("cargo-zigbuild"));
-                cargo.env("PATH", std::env::join_paths(all)?);
-                cargo
-            }
+            None => zig::tool(&zig::install()?, "cargo-zigbuild", &folder())?,
         };
-        cargo.current_dir(workspace::root()).env("CARGO_TARGET_DIR", folder());
         cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.args([word, "--locked", "--target", self.target]);
         Ok(cargo)

@@ -11,6 +11,8 @@ use culd_cubin::{Cubin, text_of};
 use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
 use culd_fatbin::host::{HostObject, SectionData};
 use culd_fatbin::{Format, archive, sniff};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian as Le, elf};
 
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
@@ -258,31 +260,16 @@ impl<'a> StoredImage<'a> {
 
 /// True for an executable, position-independent ones included: these are shared objects with a flag
 /// in the dynamic section.
-fn is_executable(elf: &[u8]) -> bool {
-    const EXECUTABLE: u64 = 2;
-    const DYNAMIC: u64 = 2;
-    const FLAGS_1: u64 = 0x6fff_fffb;
-    const PIE: u64 = 0x0800_0000;
-    let number = |at: usize, size: usize| {
-        let bytes = elf.get(at..at.checked_add(size)?)?;
-        Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte)))
-    };
+fn is_executable(file: &[u8]) -> bool {
     let is_pie = || {
-        let (table, size) = (usize::try_from(number(32, 8)?).ok()?, number(54, 2)? as usize);
-        let segment = |index: usize| table.checked_add(size * index);
-        let mut segments = (0..number(56, 2)? as usize).filter_map(segment);
-        let dynamic = segments.find(|&segment| number(segment, 4) == Some(DYNAMIC))?;
-        let offset = usize::try_from(number(dynamic.checked_add(8)?, 8)?).ok()?;
-        let size = usize::try_from(number(dynamic.checked_add(32)?, 8)?).ok()?;
-        let entries = elf.get(offset..offset.checked_add(size)?)?;
-        let mut entries = entries.as_chunks::<16>().0.iter().map(|entry| {
-            let (tag, value) = entry.split_at(8);
-            let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
-            (word(tag), word(value))
-        });
-        entries.find(|entry| entry.0 == FLAGS_1).map(|entry| entry.1 & PIE != 0)
+        let header = elf::FileHeader64::<Le>::parse(file).ok()?;
+        let segments = header.program_headers(Le, file).ok()?;
+        let entries = segments.iter().find_map(|segment| segment.dynamic(Le, file).ok()?)?;
+        let flags = entries.iter().find(|entry| entry.d_tag(Le) == elf::DT_FLAGS_1)?;
+        Some(flags.d_val(Le) & elf::DF_1_PIE.0 != 0)
     };
-    number(16, 2) == Some(EXECUTABLE) || is_pie().unwrap_or(false)
+    let is_fixed = file.get(16..18) == Some(&elf::ET_EXEC.0.to_le_bytes());
+    is_fixed || is_pie().unwrap_or(false)
 }
 
 /// The target of a bare cubin.

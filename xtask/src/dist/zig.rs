@@ -16,11 +16,26 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// From PyPI: cargo-zigbuild is cargo with zig as linker, maturin makes wheels.
-pub(crate) const TOOLS: &[&str] = &["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"];
+const TOOLS: &[&str] = &["cargo-zigbuild==0.24.1", "maturin==1.16.0", "ziglang==0.17.1"];
 /// The oldest glibc that the files run with.
 pub(super) const GLIBC: &str = "2.17";
 /// The platform tag of wheels for it.
 pub(super) const MANYLINUX: &str = "manylinux_2_17";
+
+/// The tools, which are installed if they are missing.
+pub(crate) fn install() -> Result<Environment> {
+    Environment::install(&workspace::target().join("dist-tools"), TOOLS)
+}
+
+/// One of the tools, with the others in PATH. It builds the workspace in the folder `built`.
+pub(crate) fn tool(tools: &Environment, name: &str, built: &Path) -> Result<Command> {
+    let mut command = Command::new(tools.program(name));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(tools.program("")).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(all)?);
+    command.current_dir(workspace::root()).env("CARGO_TARGET_DIR", built);
+    Ok(command)
+}
 
 /// The tools, for one target.
 pub(super) struct OldGlibc {
@@ -34,8 +49,7 @@ pub(super) struct OldGlibc {
 impl OldGlibc {
     /// The tools, which are installed if they are missing.
     pub(super) fn install(arch: &str, built: &Path) -> Result<Self> {
-        let tools = Environment::install(&workspace::target().join("dist-tools"), TOOLS)?;
-        Ok(OldGlibc { tools, arch: arch.to_owned(), built: built.to_owned() })
+        Ok(OldGlibc { tools: install()?, arch: arch.to_owned(), built: built.to_owned() })
     }
 
     /// Rust's name of the target.
@@ -43,14 +57,9 @@ impl OldGlibc {
         format!("{}-unknown-linux-gnu", self.arch)
     }
 
-    /// One of the tools, with the others in PATH and without paths of this machine in its outputs.
+    /// One of the tools, without paths of this machine in its outputs.
     pub(super) fn tool(&self, name: &str, folders: &Folders) -> Result<Command> {
-        let mut command = Command::new(self.tools.program(name));
-        let own = self.tools.program("");
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let all = std::iter::once(own).chain(std::env::split_paths(&path));
-        command.env("PATH", std::env::join_paths(all)?);
-        command.current_dir(workspace::root()).env("CARGO_TARGET_DIR", &self.built);
+        let mut command = tool(&self.tools, name, &self.built)?;
         folders.hide(&mut command);
         Ok(command)
     }

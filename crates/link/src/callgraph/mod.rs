@@ -293,7 +293,7 @@ impl CallGraph {
         for (stamp, &entry) in self.entries.iter().enumerate() {
             let stamp = stamp as u32;
             found.clear();
-            if self.driver_functions.contains(&entry) {
+            if self.is_driver_function(entry) {
                 stack.extend_from_slice(self.reach.of(entry.index() as u32));
             } else {
                 stack.push(entry.index() as u32);
