@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use culd::Arch;
-use culd::cubin::build::{Builder, Space, Variable};
+use culd::cubin::build::{Builder, Code, Linkage, Relocation, Space, Variable};
 use culd_tests::world::copy_quickstart;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -367,6 +367,63 @@ fn other_code_is_linked_with_it() {
     assert!(words.lines().any(object), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+}
+
+/// The PTX in an object is nvlink's, so there is no second compilation; without lines of source
+/// files only its names count.
+#[test]
+fn ptx_in_an_object_of_lto_ir_is_compiled() {
+    const TEXT: &[u8] = b"// made of LL MM\0.visible .func smooth\0()\0;\0.extern .func \
+                          culd_other_code\0()\0;\0.visible .func other\0()\0;\0";
+    let world = LtoFolder::new();
+    world.compiler_and("[ $kind = object ] && cp with_text made; true");
+    let object = |with_lines: bool| {
+        let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
+        let smooth = builder.function("smooth", Linkage::Global);
+        builder.define(smooth, Code::new([0; 128]));
+        builder.debug(".nv_debug_ptx_txt.12", TEXT, None);
+        builder.debug(".nv_debug_ptx_txt.345", *b".version 7.0\0.target sm_75\0", None);
+        let lines = builder.debug(".debug_line", [0; 8], None);
+        if with_lines {
+            const R_CUDA_64: u32 = 2;
+            let relocation =
+                Relocation { offset: 0, kind: R_CUDA_64, symbol: Some(smooth), addend: 0 };
+            builder.relocation(lines, relocation);
+        }
+        builder.finish().unwrap()
+    };
+    // A copy of what ptxas gets.
+    let script = fs::read_to_string(world.path("ptxas")).unwrap();
+    let copying = format!("cp ptx {}; grep -q", world.path("ptx.seen").display());
+    fs::write(world.path("ptxas"), script.replace("grep -q", &copying)).unwrap();
+    let requests = |words: &str| -> Vec<&str> {
+        let kind = |line: &str| match line.contains(" object --") {
+            true => "object",
+            false => "ptx",
+        };
+        words.lines().map(kind).collect()
+    };
+    let expected = "// made of LL MM\n.visible .func smooth\n()\n;\n.visible .func other\n()\n;\n";
+    fs::write(world.path("with_text"), object(false)).unwrap();
+    let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let seen = fs::read_to_string(world.path("ptx.seen")).unwrap();
+    assert_eq!(seen.trim_end_matches('\0'), expected);
+    let words = world.words();
+    assert_eq!(requests(&words), ["object"], "{words}");
+    assert!(words.contains(" --option -Xptxas=-lineinfo --option -Xptxas=-O0 "), "{words}");
+
+    // With lines, for text with comments, and where the cubin shows its text.
+    for (lines, more) in
+        [(true, ""), (false, "-emit-ptx "), (false, "-g "), (false, "-Xptxas=-lineinfo ")]
+    {
+        fs::write(world.path("with_text"), object(lines)).unwrap();
+        let done = world.run(&format!("{more}saxpy.cubin a.ltoir b.ltoir -o out"));
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        assert_eq!(requests(&world.words()), ["object", "ptx"], "{more}");
+        let roots = fs::read_to_string(world.path("roots")).unwrap();
+        assert!(roots.contains("@\"smooth\"()") && roots.contains("@\"other\"()"), "{roots}");
+    }
 }
 
 #[test]

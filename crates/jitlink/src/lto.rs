@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use culd_driver::NamedCubin;
@@ -173,27 +173,36 @@ pub(crate) fn partial(
 ) -> Result<LtoCompilation<LtoResult>, CompileFailure> {
     let begin = Instant::now();
     let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
-    let run = |own: &str, want, roots: Option<&[u8]>| {
+    let run = |own: &[&str], want, roots: Option<&[u8]>| {
         // The link selects.
-        let mut words = words(options, &[own])?;
+        let mut words = words(options, own)?;
         words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
         compiler
             .compile(&CompileTask { options: &words, inputs: &inputs, want, roots })
             .map_err(refusal)
     };
-    let CompileOutput { bytes: object, lto_ir, log, infos } = run("-r", LtoTarget::Object, None)?;
+    // The text in an object has no comments.
+    let with_comments = options.options.keeps_ptx();
+    let with_text = ["-r", culd_driver::LTO_TEXT_OPTION];
+    let own = if with_comments { &with_text[..1] } else { &with_text };
+    let CompileOutput { bytes: object, lto_ir, log, infos } = run(own, LtoTarget::Object, None)?;
     // The library repeats lines of ptxas.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
-    let code = match (nvvm, culd_driver::lto_roots(&object, others)) {
-        (Some(_), None) => LtoResult::Ptx(run("-ptx", LtoTarget::Ptx, None)?.bytes),
-        (Some(nvvm), Some(text)) => {
+    let of_names = |nvvm: &Path| match culd_driver::lto_roots(&object, others) {
+        None => run(&["-ptx"], LtoTarget::Ptx, None),
+        Some(text) => {
             let arch = words(options, &[])?;
             let arch = arch.first().map_or("", String::as_str);
-            let roots = culd_lto::lto_ir(&nvvm, &text, arch).map_err(refusal)?;
-            LtoResult::Ptx(run("-ptx", LtoTarget::Ptx, Some(roots.as_slice()))?.bytes)
+            let roots = culd_lto::lto_ir(nvvm, &text, arch).map_err(refusal)?;
+            run(&["-ptx"], LtoTarget::Ptx, Some(roots.as_slice()))
         }
-        (None, _) => LtoResult::Object(object),
+    };
+    let text = if with_comments { None } else { culd_driver::lto_text(&object) };
+    let code = match (text, nvvm) {
+        (Some(text), _) => LtoResult::Ptx(text),
+        (None, Some(nvvm)) => LtoResult::Ptx(of_names(&nvvm)?.bytes),
+        (None, None) => LtoResult::Object(object),
     };
     if options.time {
         let time = begin.elapsed().as_secs_f64() * 1e3;

@@ -17,6 +17,7 @@ use culd_link::{Session, Severity};
 
 use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
+use super::text::ObjectText;
 use super::{CUBIN, LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
@@ -56,6 +57,22 @@ struct LtoNames<'a> {
     failure: Option<LtoFailure>,
 }
 
+impl LtoNames<'_> {
+    /// Adds the names in `object`, which is made of all pieces whose names are not known.
+    fn complete(&mut self, object: &[u8]) {
+        match Outline::of_object(object) {
+            Some(outline) => {
+                self.outline.add(outline);
+                self.unknown.clear();
+            }
+            None => {
+                let why = "no object can be made of LTO-IR to read its names".to_owned();
+                self.failure = Some(LtoFailure::Failed(vec![why]));
+            }
+        }
+    }
+}
+
 impl<'a, 'l> LinkTime<'a, 'l> {
     /// The LTO-IR of the link with `options`.
     pub(crate) fn new(
@@ -81,12 +98,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let system = self.found.inputs.iter().any(|input| input.system);
         let partial = others || self.options.flag(OptionId::Relocatable);
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
-        // Definitions of a piece without known names are not counted yet.
-        if !names.unknown.is_empty() && (partial || open(&names).is_some()) {
-            self.complete(&mut names);
-        }
         if partial {
             return self.part(names);
+        }
+        // Definitions of a piece without known names are not counted yet.
+        if !names.unknown.is_empty() && open(&names).is_some() {
+            self.complete(&mut names);
         }
         if let Some(open) = open(&names) {
             self.report_need(&open);
@@ -98,7 +115,6 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         };
         // LTO-IR with unknown names.
         self.report_need(&open);
-        self.complete(&mut names);
         self.part(names)
     }
 
@@ -140,21 +156,38 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         names
     }
 
-    /// Adds names of LTO-IR without a sibling, from a cubin that libnvJitLink makes of it. If that
-    /// fails, the compilation that follows reports the reason, or else [`LinkTime::part`].
+    /// Adds names of LTO-IR without a sibling, from an object that libnvJitLink makes of it.
     fn complete(&mut self, names: &mut LtoNames<'a>) {
-        let LinkTime { options, session, words, target, program, .. } = self;
+        let LinkTime { options, session, target, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
+        // Names do not depend on the optimization.
+        let words = &["-O0".into()];
         let object = LtoTask { options, session, words, arch, parts }.object(program);
-        let unreadable = || vec!["no object can be made of LTO-IR to read its names".to_owned()];
-        let outline = object
-            .and_then(|bytes| Outline::of_cubin(&bytes).ok_or(LtoFailure::Failed(unreadable())));
-        match outline {
-            Ok(outline) => {
-                names.outline.add(outline);
-                names.unknown.clear();
-            }
+        match object {
+            Ok(made) => names.complete(&made.bytes),
+            // The compilation that follows reports the reason, or else [`LinkTime::part`].
             Err(failure) => names.failure = Some(failure),
+        }
+    }
+
+    /// PTX of LTO-IR that is a part of the program, out of an object that libnvJitLink makes of it.
+    /// `None` if it is not there; `names` are complete then.
+    fn text_of_object(&mut self, names: &mut LtoNames<'a>) -> Option<LtoOutput> {
+        let LinkTime { options, session, words, target, found, program, .. } = self;
+        let (arch, parts) = (target.name, &found.lto);
+        match (LtoTask { options, session, words, arch, parts }).object(program) {
+            Ok(LtoOutput { bytes, said }) => match ObjectText::of(&bytes) {
+                Some(ObjectText { ptx, is_complete: true }) => Some(LtoOutput { bytes: ptx, said }),
+                _ => {
+                    names.complete(&bytes);
+                    None
+                }
+            },
+            // As above.
+            Err(failure) => {
+                names.failure = (!names.unknown.is_empty()).then_some(failure);
+                None
+            }
         }
     }
 
@@ -183,19 +216,19 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// Compiles LTO-IR that is a part of the program: everything that other code can see stays.
     fn part(&mut self, mut names: LtoNames<'a>) -> Result<(), InputStop> {
-        let roots = &mut names.outline.roots;
-        let own = self.found.inputs.iter().filter(|input| !input.system);
-        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
-        let module = (!roots.is_empty()).then(|| roots.module());
         let begin = Instant::now();
-        let made = self.ptx(false, module.as_deref());
-        let ptx = self.made(made, begin)?;
-        let ptx = self.in_order(ptx);
-        if let Some(failure) = names.failure {
-            // Definitions that only other code uses would be missing.
-            return Err(self.failed(failure));
-        }
-        if self.options.flag(OptionId::EmitPtx) {
+        let emit = self.options.flag(OptionId::EmitPtx);
+        // The text in an object has no comments.
+        let with_comments = emit || self.options.keeps_ptx();
+        let text = match with_comments || self.names_suffice(&names) {
+            true => None,
+            false => self.text_of_object(&mut names),
+        };
+        let ptx = match text {
+            Some(made) => self.made(Ok(made), begin)?,
+            None => self.ptx_of_part(names)?,
+        };
+        if emit {
             self.found.finished = Some(ptx);
             return Ok(());
         }
@@ -205,6 +238,39 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let ready = LinkCubin { name: CUBIN.to_owned(), bytes, system: false, kind };
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
+    }
+
+    /// True if the PTX of [`LinkTime::ptx_of_part`] is nvlink's. It is made faster than an object.
+    fn names_suffice(&self, names: &LtoNames<'_>) -> bool {
+        const NEWER_COMPILER: u32 = 100;
+        // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
+        // module of names is a second piece, which changes the order: see `in_order`.
+        let of_ptx = |piece: &LtoPiece<'_>| {
+            piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
+        };
+        let known = names.unknown.is_empty() && self.found.lto.iter().all(of_ptx);
+        let newer = self.target.sm >= NEWER_COMPILER;
+        known && !names.outline.roots.change_variables(newer)
+    }
+
+    /// PTX of LTO-IR in which the names stay that other code can see.
+    fn ptx_of_part(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
+        if !names.unknown.is_empty() && names.failure.is_none() {
+            self.complete(&mut names);
+        }
+        let roots = &mut names.outline.roots;
+        let own = self.found.inputs.iter().filter(|input| !input.system);
+        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
+        let module = (!roots.is_empty()).then(|| roots.module());
+        let begin = Instant::now();
+        let made = self.ptx(false, module.as_deref());
+        let ptx = self.made(made, begin)?;
+        let ptx = self.in_order(ptx);
+        match names.failure {
+            // Definitions that only other code uses would be missing.
+            Some(failure) => Err(self.failed(failure)),
+            None => Ok(ptx),
+        }
     }
 
     /// Brings `ptx` of a part of the program into nvlink's order. PTX of several pieces has that

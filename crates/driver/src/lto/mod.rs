@@ -5,12 +5,13 @@
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
 //! defines and needs, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order.
+//! nvlink's order; [`text`] takes PTX out of an object.
 
 mod link;
 mod order;
 mod outline;
 mod roots;
+mod text;
 
 use culd_text::os::OsStrExt;
 use std::borrow::Cow;
@@ -33,11 +34,20 @@ const CUBIN: &str = "lto.cubin";
 /// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
 /// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
 pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
-    let mut roots = Outline::of_cubin(object)?.roots;
+    let mut roots = Outline::of_object(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);
     link::needed(others).into_iter().for_each(|name| roots.function(name));
     (!roots.is_empty()).then(|| roots.module())
 }
+
+/// The PTX of which libnvJitLink made `object`, a cubin of LTO-IR, if it is there and lacks nothing.
+/// [`LTO_TEXT_OPTION`] has the library keep it.
+pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
+    text::ObjectText::of(object).filter(|text| text.is_complete).map(|text| text.ptx)
+}
+
+/// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
+pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
 /// A task for the program.
 struct LtoTask<'t, 'a> {
@@ -66,17 +76,26 @@ impl LtoTask<'_, '_> {
         Ok(made)
     }
 
-    /// A relocatable cubin of all parts, with all their functions.
-    fn object(&self, program: &mut LtoProgram) -> Result<Vec<u8>, LtoFailure> {
+    /// A relocatable cubin of all parts, with all their functions and with the PTX of which it was
+    /// made.
+    fn object(&self, program: &mut LtoProgram) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        // Names do not depend on the optimization.
-        let task = LtoTask { words: &["-O0".into()], ..*self };
+        let mut more: Vec<OsString> = vec![LTO_TEXT_OPTION.into()];
+        // Its code is not used. With -Ofc ptxas takes no other level.
+        let fast = self.words.iter().any(|word| word.as_bytes().starts_with(b"-Ofc"));
+        more.extend((!fast).then(|| "-Xptxas=-O0".into()));
         let roots = RootNames::open();
-        let made = task.run(program, &task.request("object", "-r", &[], Some(&roots)))?.bytes;
-        if made.starts_with(b"\x7fELF") && made.get(16..18) == Some(&RELOCATABLE) {
-            return Ok(made);
+        let mut made = self.run(program, &self.request("object", "-r", &more, Some(&roots)))?;
+        if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
+            let why = "libnvJitLink made no object of LTO-IR".to_owned();
+            return Err(LtoFailure::Failed(vec![why]));
         }
-        Err(LtoFailure::Failed(vec!["libnvJitLink made no object of LTO-IR".to_owned()]))
+        // ptxas will say it again of the text.
+        let of_ptxas = |line: &str| line.starts_with("ptxas ");
+        let log = made.said.log.split_inclusive('\n').filter(|line| !of_ptxas(line)).collect();
+        made.said.log = log;
+        made.said.lines.retain(|line| !of_ptxas(line));
+        Ok(made)
     }
 
     fn run(

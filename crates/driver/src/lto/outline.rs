@@ -13,6 +13,11 @@ use culd_cubin::{Cubin, SymbolSection, text_of};
 use culd_link::driver_function_since;
 
 use super::roots::{RootNames, RootSpace};
+use super::text::ObjectText;
+
+/// The start of the names of functions that ptxas adds (`__cuda_sm3x_div_rn_noftz_f32_slowpath`).
+/// PTX must not declare them.
+const OF_PTXAS: &[u8] = b"__cuda_sm";
 
 /// True for functions of the driver, of any release: compilers of LTO-IR leave them to it.
 pub(super) fn is_of_driver(name: &[u8]) -> bool {
@@ -73,7 +78,8 @@ impl Outline {
     pub(super) fn of_cubin(bytes: &[u8]) -> Option<Self> {
         let cubin = Cubin::parse(bytes).ok()?;
         let mut outline = Outline::default();
-        for symbol in cubin.symbols.iter().filter(|symbol| symbol.binding() != stb::LOCAL) {
+        let own = cubin.symbols.iter().filter(|symbol| !symbol.name.starts_with(OF_PTXAS));
+        for symbol in own.filter(|symbol| symbol.binding() != stb::LOCAL) {
             let name = text_of(symbol.name);
             let section = symbol.defined_in().and_then(|section| cubin.section(section));
             let weak = symbol.binding() == stb::WEAK;
@@ -95,6 +101,15 @@ impl Outline {
             }
         }
         Some(outline)
+    }
+
+    /// The names in `object`, which libnvJitLink made of LTO-IR: those of the text in it, or else of
+    /// its code, in which weak variables are local.
+    pub(super) fn of_object(object: &[u8]) -> Option<Self> {
+        match ObjectText::of(object) {
+            Some(text) => Some(Outline::of_ptx(&text.ptx)),
+            None => Outline::of_cubin(object),
+        }
     }
 
     fn need(&mut self, name: String) {

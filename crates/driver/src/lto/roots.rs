@@ -42,6 +42,9 @@ pub(super) struct RootNames {
     names: HashSet<String>,
 }
 
+/// A function that nothing defines: see [`RootNames::open`].
+pub(super) const OTHER_FUNCTION: &str = "culd_other_code";
+
 /// The layout of data that NVVM IR has to name: it is the same for all targets.
 const LAYOUT: &str = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
                       f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64";
@@ -76,6 +79,13 @@ impl RootNames {
         self.names.is_empty()
     }
 
+    /// True if the compiler treats a variable otherwise because the module names it: it aligns one
+    /// in shared memory to 16 bytes. The compiler for sm_100 and later (`newer`) may also place
+    /// named variables elsewhere (13.0 and 13.1).
+    pub(super) fn change_variables(&self, newer: bool) -> bool {
+        self.variables.iter().any(|(_, space, _)| newer || *space == RootSpace::Shared)
+    }
+
     #[cfg(test)]
     pub(super) fn functions(&self) -> impl Iterator<Item = &str> {
         self.functions.iter().map(String::as_str)
@@ -90,7 +100,7 @@ impl RootNames {
     /// LTO-IR for the whole program although the link has other code.
     pub(super) fn open() -> String {
         let mut roots = RootNames::default();
-        roots.function("culd_other_code".to_owned());
+        roots.function(OTHER_FUNCTION.to_owned());
         roots.module()
     }
 

@@ -259,6 +259,15 @@ impl CommandOptions {
         self.flag(OptionId::Lto) || self.flag(OptionId::Dlto)
     }
 
+    /// True if ptxas puts the text of PTX into its cubin, and its hash into a name there.
+    pub fn keeps_ptx(&self) -> bool {
+        const WORDS: [&str; 4] = ["lineinfo", "generate-line-info", "g", "device-debug"];
+        let keeps = |word: &OsString| {
+            word.to_str().is_some_and(|word| WORDS.contains(&word.trim_start_matches('-')))
+        };
+        self.flag(OptionId::Debug) || self.ptxas_words().iter().any(keeps)
+    }
+
     /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them.
     pub(crate) fn ptxas_words(&self) -> Vec<OsString> {
         let values = self.list(OptionId::Xptxas).iter();
