@@ -72,8 +72,8 @@ impl<'a> Gatherer<'a, '_> {
         let suits = |offer: &&ImageOffer| offer.suits(self.target, rules, wanted);
         let lto = offers.iter().filter(suits).any(|offer| offer.form == ImageForm::Lto);
         if lto && wanted {
-            let sibling = sibling(&usable, self.target, rules);
-            self.lto(source, bytes, Some(sibling), module);
+            let packed = PackedLto::of(&usable, self.target, rules);
+            self.lto(source, bytes, packed, module);
             // It registers no module by itself.
             return Ok(false);
         }
@@ -99,16 +99,17 @@ impl<'a> Gatherer<'a, '_> {
         }
     }
 
-    /// Takes LTO-IR: bare, or in a fat binary with its sibling, if it has one.
+    /// Takes LTO-IR: bare, or `packed` in a fat binary.
     pub(super) fn lto(
         &mut self,
         source: &InputSource,
         bytes: &'a [u8],
-        fatbin: Option<Option<FatbinEntry<'a>>>,
+        packed: Option<PackedLto<'a>>,
         module: ModuleNumber,
     ) {
-        let (name, is_fatbin) = (source.name.clone(), fatbin.is_some());
-        let part = LtoPiece { fatbin: is_fatbin, name, bytes, module, sibling: fatbin.flatten() };
+        let (name, fatbin) = (source.name.clone(), packed.is_some());
+        let PackedLto { sibling, options } = packed.unwrap_or_default();
+        let part = LtoPiece { fatbin, name, bytes, module, sibling, options };
         self.found.has_lto = true;
         self.found.lto.push(part);
         self.events.push(InputEvent::Lto(module));
@@ -154,22 +155,34 @@ impl<'a> Gatherer<'a, '_> {
     }
 }
 
-/// An image for the same target as the LTO-IR that is compiled for `target`: PTX, which has more
-/// names, before a cubin.
-fn sibling<'a>(
-    usable: &[(FatbinEntry<'a>, ImageOffer)],
-    target: Target,
-    rules: &Dialect,
-) -> Option<FatbinEntry<'a>> {
-    let lto = usable.iter().map(|(_, offer)| offer);
-    let lto = lto.filter(|offer| offer.form == ImageForm::Lto && offer.suits(target, rules, true));
-    let lto = lto.max_by_key(|offer| (offer.sm, offer.variant))?;
-    let same = |offer: &ImageOffer| (offer.sm, offer.variant) == (lto.sm, lto.variant);
-    let of = |form| {
-        let found = usable.iter().find(|(_, offer)| offer.form == form && same(offer));
-        found.map(|(entry, _)| *entry)
-    };
-    of(ImageForm::Ptx).or_else(|| of(ImageForm::Elf))
+/// What stands beside the LTO-IR of a fat binary.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PackedLto<'a> {
+    /// An image for the same target: PTX, which has more names, before a cubin.
+    sibling: Option<FatbinEntry<'a>>,
+    /// The options with which it was compiled.
+    options: &'a [u8],
+}
+
+impl<'a> PackedLto<'a> {
+    /// That of the LTO-IR that is compiled for `target`.
+    fn of(
+        usable: &[(FatbinEntry<'a>, ImageOffer)],
+        target: Target,
+        rules: &Dialect,
+    ) -> Option<Self> {
+        let lto = usable
+            .iter()
+            .filter(|(_, offer)| offer.form == ImageForm::Lto && offer.suits(target, rules, true));
+        let (entry, lto) = lto.max_by_key(|(_, offer)| (offer.sm, offer.variant))?;
+        let same = |offer: &ImageOffer| (offer.sm, offer.variant) == (lto.sm, lto.variant);
+        let of = |form| {
+            let found = usable.iter().find(|(_, offer)| offer.form == form && same(offer));
+            found.map(|(entry, _)| *entry)
+        };
+        let sibling = of(ImageForm::Ptx).or_else(|| of(ImageForm::Elf));
+        Some(PackedLto { sibling, options: entry.options().unwrap_or_default() })
+    }
 }
 
 /// True for an image without a valid target: 0, or a number of more than three digits (transcript

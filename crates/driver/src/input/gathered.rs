@@ -194,6 +194,8 @@ pub(crate) struct LtoPiece<'a> {
     pub(crate) module: ModuleNumber,
     /// An image of the same source for the same target that is not LTO-IR.
     pub(crate) sibling: Option<FatbinEntry<'a>>,
+    /// The options with which it was compiled, as far as they stand beside it.
+    pub(crate) options: &'a [u8],
 }
 
 /// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.

@@ -15,6 +15,7 @@ use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
 use culd_fatbin::container::{FatbinEntry, ImageKind};
 use culd_link::{Session, Severity};
 
+use super::agreement::{Disagreement, disagreement};
 use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
 use super::text::ObjectText;
@@ -32,6 +33,9 @@ use crate::os::files::InputBytes;
 const NVVM_COMPILE: i32 = 5;
 /// Its code for LTO-IR of a later target.
 const ARCH_MISMATCH: i32 = 13;
+
+const OPTIONS_HINT: &str =
+    "compile all with the same -use_fast_math, -ftz, -prec-div, -prec-sqrt and -fmad";
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {
@@ -92,6 +96,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         self.check_folder()?;
+        self.check_options()?;
         self.words = words(self.options).map_err(|error| self.refuse(error))?;
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
@@ -132,6 +137,18 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             |line: &Line| matches!(line.cause, Some(Cause::Input(InputError::PartialLto(_))));
         self.lines.retain(|line| !is_partial(line));
         self.lines.push(Line::about(Severity::Fatal, InputError::NvvmLoad).with_notes(notes));
+        Err(InputStop)
+    }
+
+    /// Refuses LTO-IR that was compiled with different options, as nvlink does: one program would
+    /// round or flush in two ways.
+    fn check_options(&mut self) -> Result<(), InputStop> {
+        let pieces = self.found.lto.iter().map(|piece| (piece.name.as_str(), piece.options));
+        let Some(Disagreement { option, pieces }) = disagreement(pieces) else { return Ok(()) };
+        let [one, other] = pieces.map(|(name, value)| format!("{option}={value} in '{name}'"));
+        let notes = vec![format!("{one}, {other}"), OPTIONS_HINT.to_owned()];
+        let error = InputError::LtoOptions(option);
+        self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
         Err(InputStop)
     }
 

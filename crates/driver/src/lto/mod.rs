@@ -5,8 +5,10 @@
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
 //! defines and needs, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order; [`text`] takes PTX out of an object.
+//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] compares the options with which
+//! LTO-IR was compiled.
 
+mod agreement;
 mod link;
 mod order;
 mod outline;

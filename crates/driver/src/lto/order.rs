@@ -2,7 +2,7 @@
 //!
 //! In: PTX that libnvJitLink made of one piece of LTO-IR and of a module of names, and the PTX that
 //! nvcc made of the same source. Out: the former with functions in the order of the latter, as in
-//! nvlink's text (docs/rules/lto.md, 8), and what depends on it: declarations of functions that are
+//! nvlink's text (docs/rules/lto.md, 9), and what depends on it: declarations of functions that are
 //! used in front of their definitions, and numbers. Guaranteed: there is no result if one of the
 //! texts has anything but functions and variables, or functions that the other lacks.
 

@@ -102,6 +102,8 @@ pub enum InputError {
     NvvmInput,
     #[error("elfLink linker library load error")]
     NvvmLoad,
+    #[error("Cicc option values for '{0}' do not match")]
+    LtoOptions(&'static str),
     #[error("doing partial LTO because no LTO-IR defines '{0}'")]
     LtoNeeds(String),
     #[error("PTX in '{file}' cannot be compiled: {error}")]

@@ -33,6 +33,12 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("pool.o pooled.o -lcudadevrt", &[]),
             ("fast.o slow.o -lcudadevrt", &[]),
             ("-emit-ptx parts.o more.o -lcudadevrt", &[]),
+            // Compiled with other options.
+            ("fastf.o slowf.o -lcudadevrt", &[]),
+            ("fast.o slowf.o -lcudadevrt", &[]),
+            ("fastf.o slowl.o -lcudadevrt", &[]),
+            ("x.o fastf.o slow.ltoir -lcudadevrt", &[]),
+            ("x.ltoir fastf.o slow.o cs.o -lcudadevrt", &[]),
             // Not defined anywhere.
             ("a.ltoir b.ltoir", &[]),
             ("a.o b.o -lcudadevrt", &[]),
@@ -77,6 +83,12 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("callsl.o ys.o -lcudadevrt", &[Order]),
             ("al.o bl.o cs.o -lcudadevrt", &[]),
             ("partsl.o morel.o needss.o -lcudadevrt", &[Names]),
+            ("fastl.o slows.o -lcudadevrt", &[]),
+            ("fasts.o slowe.o -lcudadevrt", &[]),
+            ("pooll.o pooleds.o -lcudadevrt", &[]),
+            ("poole.o pooleds.o -lcudadevrt", &[]),
+            ("partse.o moree.o needss.o -lcudadevrt", &[]),
+            ("fastf.o slows.o -lcudadevrt", &[]),
             // nvlink loses bare LTO-IR.
             ("x.ltoir ys.o", &[Lost]),
             ("parts.ltoir more.ltoir needss.o", &[Lost, Names]),

@@ -160,6 +160,8 @@ const KINDS: &[FileKind] = &[
     kind("p.fatbin", "-rdc=true -fatbin -gencode arch=compute_SM,code=compute_SM"),
     kind("l.o", "-dc -gencode arch=compute_SM,code=lto_SM"),
     kind("e.o", "-dc -gencode arch=compute_SM,code=[sm_SM,lto_SM]"),
+    kind("f.o", "-use_fast_math -dlto -dc -arch=sm_SM"),
+    kind("i.o", "-lineinfo -dlto -dc -arch=sm_SM"),
     kind(".o", "-dlto -dc -arch=sm_SM"),
     kind(".ltoir", "-dlto -ltoir -rdc=true -arch=sm_SM"),
     kind(".fatbin", "-dlto -rdc=true -fatbin -arch=sm_SM"),
