@@ -125,6 +125,16 @@ pub enum LtoError {
         /// The library.
         path: PathBuf,
     },
+    /// It makes no objects.
+    #[error(
+        "'{}' is of CUDA 12, which makes no object of LTO-IR; in a link with other code, LTO-IR needs PTX beside it \
+         (code=[compute_80,lto_80], as nvcc -dlto -arch=sm_80 does), or libnvJitLink of CUDA 13",
+        path.display()
+    )]
+    NoObject {
+        /// The library.
+        path: PathBuf,
+    },
     /// It has refused, and said why.
     #[error("'{}' refused (code {code})", path.display())]
     Refused {

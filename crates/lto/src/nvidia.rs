@@ -104,12 +104,21 @@ impl NvJitLink {
         self.functions.release() < (13, 3)
     }
 
+    /// False for libraries of CUDA 12. They make no objects, and destroying a handle that could not
+    /// be created with `-lto` ends the process with a signal (12.4, 12.6).
+    fn is_of_cuda_13(&self) -> bool {
+        self.functions.release() >= (13, 0)
+    }
+
     /// Has the library do `task`.
     ///
     /// # Errors
     /// It refuses, or libnvvm does.
     pub fn compile(&self, task: &CompileTask<'_>) -> Result<CompileOutput, LtoError> {
         let CompileTask { options, inputs, want, roots } = *task;
+        if want == LtoTarget::Object && !self.is_of_cuda_13() {
+            return Err(LtoError::NoObject { path: self.path.clone() });
+        }
         let names = inputs.iter().map(|input| self.text(input.name));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         let named = inputs.iter().zip(&names);
@@ -155,8 +164,15 @@ impl NvJitLink {
         let count = u32::try_from(pointers.len()).unwrap_or(u32::MAX);
         // SAFETY: the count is that of the words, which live until the end.
         let code = unsafe { (self.functions.create)(&mut link.handle, count, pointers.as_ptr()) };
-        link.check(code)?;
-        Ok(link)
+        match link.check(code) {
+            Ok(()) => Ok(link),
+            Err(error) => {
+                if !self.is_of_cuda_13() {
+                    std::mem::forget(link);
+                }
+                Err(error)
+            }
+        }
     }
 
     fn text(&self, text: &str) -> Result<CString, LtoError> {
@@ -181,8 +197,8 @@ fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
 
 type NvJitLinkProgram = *mut c_void;
 
-/// LTO-IR of `text`, NVVM IR, made by the libnvvm at `path`; `arch` is the option that names the
-/// target. It may run beside a [`NvJitLink`]: the libraries have nothing in common.
+/// LTO-IR of `text`, NVVM IR without a version of the language, made by the libnvvm at `path`; `arch`
+/// is the option that names the target. It may run beside a [`NvJitLink`]: the libraries have nothing in common.
 ///
 /// # Errors
 /// The library cannot be loaded, or refuses.
@@ -193,6 +209,9 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
     // As the library of libnvJitLink.
     let library = ManuallyDrop::new(library);
     let functions = Nvvm::of(&library).map_err(|error| unusable(error.to_string()))?;
+    // Each release takes the version of its own debug information only.
+    let version = functions.version().map(|number| format!("i32 {number}")).join(", ");
+    let text = format!("{text}!nvvmir.version = !{{!0}}\n!0 = !{{{version}}}\n");
     let name = arch.replace("sm_", "compute_");
     let options = [name.as_str(), "-gen-lto"].map(CString::new);
     let options = options.into_iter().collect::<Result<Vec<_>, _>>();
@@ -229,6 +248,7 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
 
 /// The functions of libnvvm that are needed.
 struct Nvvm {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int,
     create: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
     destroy: unsafe extern "C" fn(*mut NvJitLinkProgram) -> c_int,
     add: unsafe extern "C" fn(NvJitLinkProgram, *const c_char, usize, *const c_char) -> c_int,
@@ -242,6 +262,7 @@ impl Nvvm {
         // SAFETY: the types are those of NVIDIA's public header of release 13.
         unsafe {
             Ok(Nvvm {
+                version: *library.get(b"nvvmIRVersion\0")?,
                 create: *library.get(b"nvvmCreateProgram\0")?,
                 destroy: *library.get(b"nvvmDestroyProgram\0")?,
                 add: *library.get(b"nvvmAddModuleToProgram\0")?,
@@ -250,6 +271,16 @@ impl Nvvm {
                 log: sized(library, b"nvvmGetProgramLogSize\0", b"nvvmGetProgramLog\0")?,
             })
         }
+    }
+}
+
+impl Nvvm {
+    /// The version of the language, and of its debug information.
+    fn version(&self) -> [c_int; 4] {
+        let [mut major, mut minor, mut debug_major, mut debug_minor] = [2, 0, 3, 2];
+        // SAFETY: all can be written.
+        unsafe { (self.version)(&mut major, &mut minor, &mut debug_major, &mut debug_minor) };
+        [major, minor, debug_major, debug_minor]
     }
 }
 

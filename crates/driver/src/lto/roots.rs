@@ -104,7 +104,7 @@ impl RootNames {
         roots.module()
     }
 
-    /// The module. Declarations have other types than definitions: the name is all that counts.
+    /// The module without the version of the language, which depends on libnvvm. Declarations have other types than definitions: the name is all that counts.
     pub(super) fn module(&self) -> String {
         let mut text =
             format!("target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n");
@@ -130,7 +130,6 @@ impl RootNames {
             used.len(),
             used.join(", ")
         );
-        text.push_str("!nvvmir.version = !{!0}\n!0 = !{i32 2, i32 0, i32 3, i32 2}\n");
         text
     }
 }
@@ -180,8 +179,6 @@ mod tests {
                  i8* addrspacecast ([40 x i8] addrspace(1)* @\"table\" to i8*), \
                  i8* addrspacecast ([0 x i8] addrspace(3)* @\"pool\" to i8*)], \
                  section \"llvm.metadata\"",
-                "!nvvmir.version = !{!0}",
-                "!0 = !{i32 2, i32 0, i32 3, i32 2}",
             ]
         );
     }
