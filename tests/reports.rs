@@ -10,8 +10,12 @@ use std::process::Command;
 
 use culd::cubin::build::Space;
 use culd::cubin::build::{Builder, Code, Kernel, Linkage, Variable};
-use culd::report::{Category, Report, ReportSection};
-use culd_tests::{PROGRAM, command, finish, root};
+use culd::report::{
+    Bounds, Category, LinkedCode, Report, ReportImage, ReportSection, ReportedLink,
+};
+use culd_link::{Input, Session};
+use culd_testkit::fixtures::case;
+use culd_tests::{PROGRAM, case_options, command, finish, root};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -99,6 +103,111 @@ fn the_command_and_the_library_report_the_same() {
     }
     assert!(end < image.bytes);
     assert!(image.sections.iter().all(|section| category(&section) != Category::Other));
+}
+
+/// Sections of an image: name, offset, bytes, type, flags, alignment.
+fn sections(image: &ReportImage) -> Vec<(String, u64, u64, u32, u64, u64)> {
+    let section = |one: &ReportSection| {
+        let kind = image.section_kind(one);
+        let name = image.section_name(one).into_owned();
+        (name, one.offset, one.bytes, kind.sh_type, kind.flags, kind.align)
+    };
+    image.sections.iter().map(section).collect()
+}
+
+/// What the output has of a function.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FunctionFacts {
+    name: String,
+    section: Option<String>,
+    place: (u64, u64),
+    calls: Vec<String>,
+    /// Shared memory, and the part that the system keeps.
+    shared: Option<(u64, u64)>,
+    constants: Vec<(u8, u64)>,
+    parameters: (u32, u32, Vec<(u32, u32)>),
+    bounds: String,
+}
+
+fn functions(image: &ReportImage, with_calls: bool) -> Vec<FunctionFacts> {
+    let mut all: Vec<FunctionFacts> = Vec::new();
+    for function in image.functions.iter().filter(|function| function.section.is_some()) {
+        let kernel = function.kernel.as_deref();
+        let name = |&place: &usize| image.functions[place].name.clone();
+        let calls = function.calls.iter().filter(|_| with_calls);
+        let mut calls: Vec<String> = calls.map(name).collect();
+        calls.sort();
+        // Older call graphs have some twice.
+        calls.dedup();
+        all.push(FunctionFacts {
+            name: function.name.clone(),
+            section: function
+                .section
+                .map(|place| image.section_name(&image.sections[place]).into_owned()),
+            place: (function.offset, function.code),
+            calls,
+            shared: kernel.map(|kernel| (kernel.shared, kernel.system_shared)),
+            constants: kernel.map(|kernel| kernel.constants.clone()).unwrap_or_default(),
+            parameters: kernel.map_or((0, 0, Vec::new()), |kernel| {
+                let parameters = kernel.parameters.clone();
+                (kernel.parameter_offset, kernel.parameter_bytes, parameters)
+            }),
+            bounds: format!("{:?}", kernel.map_or(Bounds::default(), |kernel| kernel.bounds)),
+        });
+    }
+    // Symbols of jump slots for sm_100 have the sizes that nvlink's finalizer gives them.
+    all.retain(|one| one.section.as_deref() != Some(".nv.uft"));
+    // Local kernels of one name share their banks, and the section names one of them.
+    let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
+    for one in &mut all {
+        if names.iter().filter(|name| **name == one.name).count() > 1 {
+            (one.shared, one.constants) = (None, Vec::new());
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
+    let session = Session::serial();
+    let mut compared = 0;
+    for case in case::all().expect("recorded cases") {
+        let options = case_options(&case, &case.arguments()).expect("options");
+        let files = case.inputs().expect("inputs");
+        let inputs: Vec<Input<'_>> =
+            files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+        let outcome = culd_link::prepare(&session, &inputs, &options);
+        let Some(mut image) = outcome.image else { continue };
+        let account = image.account(&session);
+        image.count_types();
+        let bytes = image.to_vec(&session);
+        assert_eq!(account.relocations, image.account(&session).relocations, "{}", case.name);
+        let report = |code| {
+            Report::of_link(ReportedLink {
+                output: String::new(),
+                target: options.target,
+                dialect: options.dialect,
+                options: Vec::new(),
+                phases: Vec::new(),
+                inputs: Vec::new(),
+                objects: Vec::new(),
+                code,
+                messages: Vec::new(),
+            })
+        };
+        let of_link = report(LinkedCode::Account(&account));
+        let of_cubin = report(LinkedCode::Cubin(&bytes));
+        let (of_link, of_cubin) = (&of_link.images[0], &of_cubin.images[0]);
+        assert_eq!(of_cubin.defect, "", "{}", case.name);
+        assert_eq!(sections(of_link), sections(of_cubin), "{}", case.name);
+        // Older call graphs have the functions that an indirect call may reach as callees.
+        let with_calls = of_link.prototypes.is_empty();
+        let of_link = functions(of_link, with_calls);
+        assert_eq!(of_link, functions(of_cubin, with_calls), "{}", case.name);
+        compared += 1;
+    }
+    assert!(compared > 200, "{compared}");
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub struct Linked {
     pub(crate) dialect: &'static Dialect,
     pub(crate) inputs: Vec<ReportInput>,
     pub(crate) objects: Vec<usize>,
-    pub(crate) account: Account,
+    /// `None` if a compiler made the image.
+    pub(crate) account: Option<Account>,
 }
 
 impl<'d> Linker<'d> {
@@ -131,7 +132,7 @@ impl<'d> Linker<'d> {
                 dialect: linked.dialect.unwrap_or(Dialect::usual()),
                 inputs: linked.inputs,
                 objects: linked.objects,
-                account: linked.account.unwrap_or_default(),
+                account: linked.account,
             }),
             None => Err(LinkError { diagnostics }.or_cancelled()),
         }

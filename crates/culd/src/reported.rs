@@ -3,7 +3,7 @@
 //! In: the account of the link, its inputs and messages. Out: a [`Report`].
 
 use culd_link::Severity;
-use culd_report::{Report, ReportMessage, ReportedLink};
+use culd_report::{LinkedCode, Report, ReportMessage, ReportedLink};
 
 use crate::diagnostic::Diagnostic;
 use crate::linker::Linked;
@@ -20,7 +20,10 @@ impl Linked {
             phases: Vec::new(),
             inputs: self.inputs.clone(),
             objects: self.objects.clone(),
-            account: &self.account,
+            code: match &self.account {
+                Some(account) => LinkedCode::Account(account),
+                None => LinkedCode::Cubin(self.image()),
+            },
             messages: self.diagnostics().iter().map(message).collect(),
         })
     }

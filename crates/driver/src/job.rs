@@ -97,6 +97,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
     linked.dialect = Some(link_options.dialect);
     if ready && let Some(finished) = &gathered.finished {
         linked.image = Some(finished.clone());
+        (linked.inputs, linked.objects) = origins::inputs(&gathered, &[]);
     } else if linkable {
         let outcome = culd_link::prepare(session, &inputs, &link_options);
         let is_linked = |place: usize| outcome.unused.binary_search(&place).is_err();

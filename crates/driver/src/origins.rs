@@ -13,6 +13,7 @@ use crate::hints::UnlinkedReason;
 use crate::input::{CubinOrigin, Inputs, LinkCubin};
 
 /// The inputs as a report lists them, and for each object of the link its place in that list.
+/// LTO-IR, which a compiler takes, stands behind the linked ones.
 /// `unused` are the places of inputs that the linker has left out.
 pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<ReportInput>, Vec<usize>) {
     let mut inputs: Vec<ReportInput> =
@@ -28,6 +29,13 @@ pub(crate) fn inputs(gathered: &Inputs<'_>, unused: &[usize]) -> (Vec<ReportInpu
         let input = &mut inputs[place];
         (input.why, input.cause) = (ReportReason::Undefined, needed.symbol);
         input.caused_by = Some(needed.by);
+    }
+    for piece in &gathered.lto {
+        let mut input = ReportInput::new(piece.name.clone(), piece.bytes.len() as u64);
+        (input.file, input.member) = file_and_member(gathered, &piece.name);
+        input.kind = ReportInputKind::LtoIr;
+        set_library(&mut input, gathered);
+        inputs.push(input);
     }
     for part in &gathered.elsewhere {
         let mut input = ReportInput::new(part.file.clone(), 0);
@@ -59,11 +67,16 @@ fn input(gathered: &Inputs<'_>, ready: &LinkCubin<'_>) -> ReportInput {
         CubinOrigin::OfPtx => ReportInputKind::Ptx,
         CubinOrigin::OfLtoIr => ReportInputKind::LtoIr,
     };
+    set_library(&mut input, gathered);
+    input
+}
+
+/// Notes the `-l` that brings an input.
+fn set_library(input: &mut ReportInput, gathered: &Inputs<'_>) {
     let library = gathered.libraries.iter().find(|(file, _)| *file == input.file);
     if let Some((_, name)) = library {
         (input.why, input.cause) = (ReportReason::Library, name.clone());
     }
-    input
 }
 
 /// The file of an input, and the member of the archive that it is.

@@ -41,9 +41,10 @@ pub use crate::options::selection::{HostReferences, Selection};
 pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::write::account::{
-    Account, AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountRemoval,
-    AccountSpace, AccountStack, AccountVariable, Contribution, DroppedCopy, KeptRelocations,
-    LaunchBounds, OutputSection, OutputSectionKind, RemovalReason,
+    Account, AccountDefinitions, AccountFunction, AccountFunctions, AccountKernel, AccountNeed,
+    AccountPrototype, AccountRemoval, AccountSpace, AccountStack, AccountVariable, Contribution,
+    DroppedCopy, KeptRelocations, LaunchBounds, ListColumn, OutputSection, OutputSectionKind,
+    RemovalReason, SectionSource, TextColumn,
 };
 pub use crate::write::{Counts, Image, Output};
 
@@ -230,7 +231,7 @@ where
     }
     file_map::split_gaps(&mut layout.ranges);
 
-    Ok(Image { program, layout, contents, relocated })
+    Ok(Image { program, layout, contents, relocated, types: None })
 }
 
 /// Finds the definition of each name that counts, the live functions, and the discarded records.

@@ -13,13 +13,13 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use crate::data::{
-    File, Report, ReportCopies, ReportImage, ReportInput, ReportLimits, ReportLink, ReportMessage,
-    ReportOccupancy, ReportPrototype, ReportRelocations, ReportRemoval, ReportSectionKind, SCHEMA,
+    File, Report, ReportCopies, ReportFunction, ReportImage, ReportInput, ReportLimits, ReportLink,
+    ReportMessage, ReportOccupancy, ReportPrototype, ReportRelocations, ReportRemoval,
+    ReportSection, ReportSectionKind, ReportVariable, SCHEMA,
 };
 use crate::json_text;
-use crate::link::{AccountRows, ReportedLink, producer};
+use crate::link::{AccountRows, LinkedCode, ReportedLink, producer};
 use crate::row_text;
-use crate::rows::{FunctionRow, VariableRow};
 
 /// The number of rows that a thread takes at once to write them.
 const SHARE: usize = 1024;
@@ -29,7 +29,7 @@ const SHARE: usize = 1024;
 const BATCH: usize = 16;
 
 /// Bytes that rows of sections, functions and variables have, more or less.
-const ROW_BYTES: [usize; 3] = [24, 160, 80];
+const ROW_BYTES: [usize; 3] = [40, 192, 112];
 
 /// Error: the text is not a report.
 #[derive(Debug, Error)]
@@ -132,7 +132,11 @@ impl ReportedLink<'_> {
         session: &Session,
         mut sink: impl FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let rows = AccountRows::of(self);
+        let LinkedCode::Account(account) = self.code else {
+            let report = Report::of_link(self.clone());
+            return report.to_json_in(session).iter().try_for_each(sink);
+        };
+        let rows = AccountRows::of(self, account);
         let image = rows.image_without_rows();
         let (removed, copies) = (rows.removed(), rows.copies());
         let (link, producer) = (self.report_link(), producer());
@@ -155,12 +159,22 @@ impl ReportedLink<'_> {
         let mut inside = image.text.split(|&byte| byte == json_text::GAP);
         sink(inside.next().unwrap_or_default())?;
         let bytes = json_bytes(&rows);
-        let batch = if session.has_threads(bytes) { BATCH } else { 1 };
-        for shares in image.shares.chunks(batch) {
+        if !session.has_threads(bytes) {
+            let mut json = Vec::new();
+            for share in &image.shares {
+                let len = rows.write(share.list, share.range.clone(), &mut json);
+                let behind = inside.next().unwrap_or_default();
+                let end = len + behind.len();
+                json.resize(json.len().max(end), 0);
+                json[len..end].copy_from_slice(behind);
+                sink(&json[..end])?;
+            }
+            return sink(around.next().unwrap_or_default());
+        }
+        for shares in image.shares.chunks(BATCH) {
             let work = bytes * shares.len() / image.shares.len();
             let parts = session.map(shares.len(), work, |at| shares[at].write(&rows));
-            for part in parts {
-                let mut part = part.map_err(io::Error::other)?;
+            for mut part in parts {
                 part.extend_from_slice(inside.next().unwrap_or_default());
                 sink(&part)?;
             }
@@ -238,8 +252,8 @@ trait ImageRows: Sync {
     /// The number of rows.
     fn count(&self, list: ImageList) -> usize;
 
-    /// Appends some rows, with commas between them.
-    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result;
+    /// Writes some rows to the begin of `json`, with commas between them; returns the length.
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> usize;
 }
 
 impl ImageRows for ReportImage {
@@ -251,14 +265,16 @@ impl ImageRows for ReportImage {
         }
     }
 
-    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> usize {
         match list {
-            ImageList::Sections => row_text::rows(json, &self.sections[range], row_text::section),
-            ImageList::Functions => row_text::rows(json, &self.functions[range], |json, one| {
-                FunctionRow::of(one).write(json)
+            ImageList::Sections => row_text::rows(json, &self.sections[range], |text, row| {
+                row_text::section(text, row)
             }),
-            ImageList::Variables => row_text::rows(json, &self.variables[range], |json, one| {
-                VariableRow::of(one).write(json)
+            ImageList::Functions => row_text::rows(json, &self.functions[range], |text, row| {
+                row_text::function(text, row)
+            }),
+            ImageList::Variables => row_text::rows(json, &self.variables[range], |text, row| {
+                row_text::variable(text, row)
             }),
         }
     }
@@ -268,21 +284,33 @@ impl ImageRows for AccountRows<'_> {
     fn count(&self, list: ImageList) -> usize {
         match list {
             ImageList::Sections => self.account.sections.len(),
-            ImageList::Functions => self.account.functions.len(),
-            ImageList::Variables => self.account.variables.len(),
+            ImageList::Functions => self.account.functions.rows.len(),
+            ImageList::Variables => self.account.definitions.variables.len(),
         }
     }
 
-    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> fmt::Result {
+    fn write(&self, list: ImageList, range: Range<usize>, json: &mut Vec<u8>) -> usize {
         match list {
             ImageList::Sections => {
-                row_text::rows(json, range, |json, at| row_text::section(json, &self.section(at)))
+                let mut row = ReportSection::default();
+                row_text::rows(json, range, |text, &at| {
+                    self.section(at, &mut row);
+                    row_text::section(text, &row)
+                })
             }
             ImageList::Functions => {
-                row_text::rows(json, range, |json, at| self.function(at).write(json))
+                let mut row = ReportFunction::default();
+                row_text::rows(json, range, |text, &at| {
+                    self.function(at, &mut row);
+                    row_text::function(text, &row)
+                })
             }
             ImageList::Variables => {
-                row_text::rows(json, range, |json, at| self.variable(at).write(json))
+                let mut row = ReportVariable::default();
+                row_text::rows(json, range, |text, &at| {
+                    self.variable(at, &mut row);
+                    row_text::variable(text, &row)
+                })
             }
         }
     }
@@ -333,9 +361,11 @@ struct Share {
 
 impl Share {
     /// Its JSON form.
-    fn write(&self, rows: &impl ImageRows) -> Result<Vec<u8>, fmt::Error> {
-        let mut json = Vec::with_capacity(self.range.len() * ROW_BYTES[self.list as usize]);
-        rows.write(self.list, self.range.clone(), &mut json).map(|()| json)
+    fn write(&self, rows: &impl ImageRows) -> Vec<u8> {
+        let mut json = vec![0; self.range.len() * ROW_BYTES[self.list as usize]];
+        let len = rows.write(self.list, self.range.clone(), &mut json);
+        json.truncate(len);
+        json
     }
 }
 
@@ -395,7 +425,7 @@ impl ImageParts {
     ) -> Result<Self, fmt::Error> {
         let ImageText { text, shares } = ImageText::of(image, rows)?;
         let parts = session.map(shares.len(), json_bytes(rows), |at| shares[at].write(rows));
-        Ok(ImageParts { text, parts: parts.into_iter().collect::<Result<_, _>>()? })
+        Ok(ImageParts { text, parts })
     }
 }
 

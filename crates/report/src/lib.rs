@@ -25,7 +25,6 @@ mod page;
 mod program;
 #[cfg(feature = "serde")]
 mod row_text;
-mod rows;
 mod text;
 
 pub use crate::data::*;
@@ -33,6 +32,6 @@ pub use crate::diff::{BadThreshold, Change, Diff, Threshold};
 pub use crate::graph::TooLarge;
 #[cfg(feature = "serde")]
 pub use crate::json::{BadReport, JsonPieces};
-pub use crate::link::ReportedLink;
+pub use crate::link::{LinkedCode, ReportedLink};
 pub use crate::live::matches;
 pub use crate::program::Detail;

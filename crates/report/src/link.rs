@@ -2,27 +2,34 @@
 //!
 //! In: a [`ReportedLink`]. Out: a [`Report`] with one image.
 
-use std::borrow::Cow;
-
 use culd_abi::limits::{BlockNeeds, Limits};
 use culd_cubin::arch::Arch;
-use culd_link::{Account, DIALECTS, Dialect, LaunchBounds, demangle};
+use culd_link::{Account, DIALECTS, Dialect, LaunchBounds, SectionSource, demangle};
 use hashbrown::HashMap;
 
 use crate::category::category;
 use crate::data::{
-    Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportImage, ReportInput,
-    ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed, ReportOccupancy, ReportPhase,
-    ReportPrototype, ReportRelocations, ReportRemoval, ReportSection, ReportSectionKind,
-    ReportSpace, ReportStack, SCHEMA,
+    Bounds, DefinitionKind, RemovedWhy, Report, ReportCopies, ReportFunction, ReportImage,
+    ReportInput, ReportKernel, ReportLimit, ReportLimits, ReportLink, ReportMessage, ReportNeed,
+    ReportOccupancy, ReportPhase, ReportPrototype, ReportRelocations, ReportRemoval, ReportSection,
+    ReportSectionKind, ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
-use crate::rows::{FunctionRow, KernelRow, VariableRow};
+use crate::program::Detail;
 
 /// Sizes of a block for which a report has the occupancy of a kernel.
 const BLOCK_SIZES: [u32; 5] = [64, 128, 256, 512, 1024];
 
+/// The output of a link.
+#[derive(Debug, Clone, Copy)]
+pub enum LinkedCode<'a> {
+    /// The account that the linker made of it.
+    Account(&'a Account),
+    /// The cubin, which a compiler made of all inputs: nothing is known of it but what it has.
+    Cubin(&'a [u8]),
+}
+
 /// A link that is to be reported.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ReportedLink<'a> {
     /// The output file as the command line names it; empty if there was no output.
     pub output: String,
@@ -38,8 +45,8 @@ pub struct ReportedLink<'a> {
     pub inputs: Vec<ReportInput>,
     /// The place in `inputs` of each object of the account.
     pub objects: Vec<usize>,
-    /// The account that the link made.
-    pub account: &'a Account,
+    /// The output.
+    pub code: LinkedCode<'a>,
     /// The messages of the linker.
     pub messages: Vec<ReportMessage>,
 }
@@ -47,13 +54,19 @@ pub struct ReportedLink<'a> {
 impl Report {
     /// The report of a link.
     pub fn of_link(link: ReportedLink<'_>) -> Self {
-        let rows = AccountRows::of(&link);
-        let mut image = rows.image_without_rows();
-        image.sections = (0..link.account.sections.len()).map(|at| rows.section(at)).collect();
-        let (functions, variables) = (link.account.functions.len(), link.account.variables.len());
-        image.functions = (0..functions).map(|at| rows.function(at).into()).collect();
-        image.variables = (0..variables).map(|at| rows.variable(at).into()).collect();
-        let (removed, copies) = (rows.removed(), rows.copies());
+        let (image, removed, copies) = match link.code {
+            LinkedCode::Account(account) => {
+                let rows = AccountRows::of(&link, account);
+                (rows.image(), rows.removed(), rows.copies())
+            }
+            LinkedCode::Cubin(bytes) => {
+                let mut image =
+                    ReportImage::new(String::new(), "cubin", link.target.name.to_owned());
+                image.stored = bytes.len() as u64;
+                image.read(bytes, Detail::Sections);
+                (image, Vec::new(), Vec::new())
+            }
+        };
         let of_link = link.report_link();
         Report {
             schema: SCHEMA.to_owned(),
@@ -67,6 +80,16 @@ impl Report {
             messages: link.messages,
         }
     }
+}
+
+/// Rows of a report, by a function that fills one in.
+fn filled<T: Default>(count: usize, fill: impl Fn(usize, &mut T)) -> Vec<T> {
+    let row = |at| {
+        let mut row = T::default();
+        fill(at, &mut row);
+        row
+    };
+    (0..count).map(row).collect()
 }
 
 impl ReportedLink<'_> {
@@ -84,7 +107,10 @@ impl ReportedLink<'_> {
             rules: newest.map(rules).unwrap_or_default(),
             options: self.options.clone(),
             input_bytes: linked.map(|input| input.bytes).sum(),
-            output_bytes: self.account.size,
+            output_bytes: match self.code {
+                LinkedCode::Account(account) => account.size,
+                LinkedCode::Cubin(bytes) => bytes.len() as u64,
+            },
             phases: self.phases.clone(),
         }
     }
@@ -99,33 +125,37 @@ pub(crate) fn producer() -> String {
 const NO_RULES: [&str; 2] = ["toolkit", "build"];
 
 /// The rows of a report, each made of the account when it is asked for: the rows of a large link
-/// would be tens of megabytes.
+/// would be tens of megabytes. They are written into rows of the caller's, whose memory they use
+/// again.
 pub(crate) struct AccountRows<'a> {
     pub(crate) account: &'a Account,
     target: &'a Arch,
     /// The place among the inputs of the report of each object.
     objects: &'a [usize],
     occupancies: Vec<Vec<ReportOccupancy>>,
-    /// By kernel, in the order of the functions: the place of its occupancy.
-    occupancy_of: HashMap<usize, usize>,
+    /// By kernel: the place of its occupancy; empty if nothing is known of the target.
+    occupancy_of: Vec<usize>,
 }
 
 impl<'a> AccountRows<'a> {
-    pub(crate) fn of(link: &'a ReportedLink<'_>) -> Self {
-        let mut occupancy_of = HashMap::new();
+    /// The rows of `link` by its account.
+    pub(crate) fn of(link: &'a ReportedLink<'_>, account: &'a Account) -> Self {
+        let functions = &account.functions;
+        let mut occupancy_of = Vec::new();
         let mut all = Limits::of(link.target.sm).map(Occupancies::new);
-        let functions = link.account.functions.iter().enumerate();
-        for (place, function) in functions {
-            let Some((kernel, all)) = function.kernel.as_deref().zip(all.as_mut()) else {
-                continue;
-            };
-            let shared = kernel.shared.saturating_sub(kernel.system_shared);
-            let bounds = Bounds::of(&kernel.bounds);
-            let (registers, barriers) = (function.registers.total, function.barriers.total);
-            occupancy_of.insert(place, all.place(bounds, registers, barriers, shared));
+        if let Some(all) = &mut all {
+            occupancy_of.resize(functions.kernels.len(), 0);
+            for function in &functions.rows {
+                let Some(place) = function.kernel.map(|kernel| kernel as usize) else { continue };
+                let kernel = &functions.kernels[place];
+                let shared = kernel.shared.saturating_sub(kernel.system_shared);
+                let bounds = Bounds::of(&kernel.bounds);
+                let (registers, barriers) = (function.registers.total, function.barriers.total);
+                occupancy_of[place] = all.place(bounds, registers, barriers, shared);
+            }
         }
         AccountRows {
-            account: link.account,
+            account,
             target: link.target,
             objects: &link.objects,
             occupancies: all.map(|all| all.all).unwrap_or_default(),
@@ -133,8 +163,21 @@ impl<'a> AccountRows<'a> {
         }
     }
 
-    fn input(&self, object: usize) -> Option<usize> {
-        self.objects.get(object).copied()
+    fn input(&self, object: u32) -> Option<usize> {
+        self.objects.get(object as usize).copied()
+    }
+
+    /// The image.
+    fn image(&self) -> ReportImage {
+        let account = self.account;
+        ReportImage {
+            sections: filled(account.sections.len(), |at, row| self.section(at, row)),
+            functions: filled(account.functions.rows.len(), |at, row| self.function(at, row)),
+            variables: filled(account.definitions.variables.len(), |at, row| {
+                self.variable(at, row);
+            }),
+            ..self.image_without_rows()
+        }
     }
 
     /// The image without sections, functions and variables.
@@ -154,92 +197,112 @@ impl<'a> AccountRows<'a> {
         }
     }
 
-    pub(crate) fn section(&self, place: usize) -> ReportSection {
+    pub(crate) fn section(&self, place: usize, row: &mut ReportSection) {
         let section = &self.account.sections[place];
-        let of_function = || self.input(self.account.functions.get(section.function?)?.object?);
-        let whole = section.object.and_then(|object| self.input(object));
-        let pieces = section.pieces.iter();
-        let piece =
-            |one: &culd_link::Contribution| Some((self.input(one.object)?, one.offset, one.size));
-        ReportSection {
-            kind: section.kind,
-            offset: section.offset,
-            bytes: section.size,
-            function: section.function,
-            input: match section.pieces[..] {
-                [] => whole.or_else(of_function),
-                _ => None,
-            },
-            pieces: pieces.filter_map(piece).collect(),
+        let of_function = || {
+            let function = self.account.functions.rows.get(section.function? as usize);
+            self.input(function?.object?)
+        };
+        row.kind = section.kind as usize;
+        row.offset = section.offset;
+        row.bytes = section.size;
+        row.function = section.function.map(|function| function as usize);
+        row.input = match section.source {
+            SectionSource::Linker => of_function(),
+            SectionSource::Object(object) => self.input(object).or_else(of_function),
+            SectionSource::Pieces(..) => None,
+        };
+        let pieces = self.account.pieces_of(section).iter();
+        row.pieces.clear();
+        row.pieces
+            .extend(pieces.filter_map(|one| Some((self.input(one.object)?, one.offset, one.size))));
+    }
+
+    pub(crate) fn function(&self, place: usize, row: &mut ReportFunction) {
+        let functions = &self.account.functions;
+        let function = &functions.rows[place];
+        set_names(&mut row.name, &mut row.demangled, functions.names.get(place));
+        row.input = function.object.and_then(|object| self.input(object));
+        row.section = function.section.map(|section| section as usize);
+        row.offset = function.offset;
+        row.code = function.code;
+        row.registers = ReportNeed::of(function.registers, place);
+        row.barriers = ReportNeed::of(function.barriers, place);
+        row.stack = ReportStack::of(function.stack);
+        row.address_taken = function.address_taken;
+        row.recursive = function.is_recursive;
+        set_places(&mut row.calls, functions.calls.get(place));
+        set_places(&mut row.indirect, functions.indirect.get(place));
+        match function.kernel {
+            Some(kernel) => self.kernel(kernel as usize, row.kernel.get_or_insert_default()),
+            None => row.kernel = None,
         }
     }
 
-    pub(crate) fn function(&self, place: usize) -> FunctionRow<'a> {
-        let function = &self.account.functions[place];
-        let occupancy = || self.occupancy_of.get(&place).copied();
-        let kernel = function.kernel.as_deref();
-        FunctionRow {
-            name: &function.name,
-            demangled: Cow::Owned(demangled(&function.name)),
-            input: function.object.and_then(|object| self.input(object)),
-            section: function.section,
-            offset: function.offset,
-            code: function.code,
-            registers: ReportNeed::of(function.registers, place),
-            barriers: ReportNeed::of(function.barriers, place),
-            stack: ReportStack::of(function.stack),
-            address_taken: function.address_taken,
-            recursive: function.is_recursive,
-            calls: &function.calls,
-            indirect: &function.indirect,
-            kernel: kernel.map(|kernel| KernelRow::of_account(kernel, occupancy())),
-            source: "",
-        }
+    fn kernel(&self, place: usize, row: &mut ReportKernel) {
+        let functions = &self.account.functions;
+        let kernel = &functions.kernels[place];
+        row.shared = kernel.shared;
+        row.system_shared = kernel.system_shared;
+        row.dynamic_shared = kernel.dynamic_shared;
+        row.constants.clear();
+        row.constants.extend_from_slice(functions.constants.get(place));
+        row.textures = kernel.textures;
+        row.surfaces = kernel.surfaces;
+        row.samplers = kernel.samplers;
+        row.parameter_offset = kernel.parameter_offset;
+        row.parameter_bytes = kernel.parameter_size;
+        row.parameters.clear();
+        row.parameters.extend_from_slice(functions.parameters.get(place));
+        row.bounds = Bounds::of(&kernel.bounds);
+        row.occupancy = self.occupancy_of.get(place).copied();
     }
 
-    pub(crate) fn variable(&self, place: usize) -> VariableRow<'a> {
-        let variable = &self.account.variables[place];
-        VariableRow {
-            name: &variable.name,
-            demangled: Cow::Owned(demangled(&variable.name)),
-            space: ReportSpace::of(variable.space),
-            input: variable.object.and_then(|object| self.input(object)),
-            section: variable.section,
-            offset: variable.offset,
-            bytes: variable.size,
-        }
+    pub(crate) fn variable(&self, place: usize, row: &mut ReportVariable) {
+        let definitions = &self.account.definitions;
+        let variable = &definitions.variables[place];
+        set_names(&mut row.name, &mut row.demangled, definitions.variable_names.get(place));
+        row.space = ReportSpace::of(variable.space);
+        row.input = variable.object.and_then(|object| self.input(object));
+        row.section = variable.section.map(|section| section as usize);
+        row.offset = variable.offset;
+        row.bytes = variable.size;
     }
 
     pub(crate) fn removed(&self) -> Vec<ReportRemoval> {
-        let row = |removed: &culd_link::AccountRemoval| {
+        let definitions = &self.account.definitions;
+        let row = |(place, removed): (usize, &culd_link::AccountRemoval)| {
+            let name = definitions.removed_names.get(place);
             let (kind, why) = match removed.why {
                 culd_link::RemovalReason::Unused => (DefinitionKind::Kernel, RemovedWhy::Unused),
                 _ if removed.function => (DefinitionKind::Function, RemovedWhy::Unreached),
                 _ => (DefinitionKind::Variable, RemovedWhy::Unreached),
             };
             ReportRemoval {
-                name: removed.name.clone(),
-                demangled: demangled(&removed.name),
+                name: name.to_owned(),
+                demangled: demangled(name),
                 kind,
                 input: self.input(removed.object).unwrap_or_default(),
                 bytes: removed.size,
                 why,
             }
         };
-        self.account.removed.iter().map(row).collect()
+        definitions.removed.iter().enumerate().map(row).collect()
     }
 
     /// The dropped copies, one row for each name and winner, in the order of the inputs.
     pub(crate) fn copies(&self) -> Vec<ReportCopies> {
         let mut all: Vec<ReportCopies> = Vec::new();
-        let mut places: HashMap<(&str, usize), usize> = HashMap::new();
-        for copy in &self.account.copies {
-            let place = *places.entry((&copy.name, copy.winner)).or_insert_with(|| {
+        let mut places: HashMap<(&str, u32), usize> = HashMap::new();
+        let definitions = &self.account.definitions;
+        for (place, copy) in definitions.copies.iter().enumerate() {
+            let name = definitions.copy_names.get(place);
+            let place = *places.entry((name, copy.winner)).or_insert_with(|| {
                 let kind =
                     if copy.function { DefinitionKind::Function } else { DefinitionKind::Variable };
                 all.push(ReportCopies {
-                    name: copy.name.clone(),
-                    demangled: demangled(&copy.name),
+                    name: name.to_owned(),
+                    demangled: demangled(name),
                     kind,
                     kept: self.input(copy.winner).unwrap_or_default(),
                     bytes: copy.kept,
@@ -266,6 +329,18 @@ impl ReportRelocations {
     }
 }
 
+/// Sets the names of a row.
+fn set_names(name: &mut String, in_source: &mut String, mangled: &str) {
+    name.clear();
+    name.push_str(mangled);
+    *in_source = demangled(mangled);
+}
+
+fn set_places(row: &mut Vec<usize>, places: &[u32]) {
+    row.clear();
+    row.extend(places.iter().map(|&place| place as usize));
+}
+
 /// The name in the source; empty if it is the same.
 pub(crate) fn demangled(name: &str) -> String {
     demangle(name).filter(|demangled| demangled != name).unwrap_or_default()
@@ -286,7 +361,8 @@ impl ReportSectionKind {
 
 impl ReportStack {
     fn of(stack: culd_link::AccountStack) -> Self {
-        ReportStack { own: Some(stack.own), total: stack.total, next: stack.next }
+        let next = stack.next.map(|next| next as usize);
+        ReportStack { own: Some(stack.own), total: stack.total, next }
     }
 }
 
@@ -296,27 +372,7 @@ impl ReportNeed {
         ReportNeed {
             own: Some(need.own),
             total: Some(need.total),
-            set_by: need.set_by.filter(|&other| other != place),
-        }
-    }
-}
-
-impl<'a> KernelRow<'a> {
-    fn of_account(kernel: &'a culd_link::AccountKernel, occupancy: Option<usize>) -> Self {
-        KernelRow {
-            shared: kernel.shared,
-            system_shared: kernel.system_shared,
-            dynamic_shared: kernel.dynamic_shared,
-            local: 0,
-            textures: kernel.textures,
-            surfaces: kernel.surfaces,
-            samplers: kernel.samplers,
-            parameter_offset: kernel.parameter_offset,
-            parameter_bytes: kernel.parameter_size,
-            parameters: &kernel.parameters,
-            constants: &kernel.constants,
-            bounds: Bounds::of(&kernel.bounds),
-            occupancy,
+            set_by: need.set_by.map(|other| other as usize).filter(|&other| other != place),
         }
     }
 }

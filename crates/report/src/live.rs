@@ -128,10 +128,28 @@ impl Report {
 }
 
 /// True if `pattern` is a mangled name, or the name in the source: the whole declaration, or its
-/// name alone.
+/// name alone, with or without template arguments.
 fn is_called(pattern: &str, mangled: &str, demangled: &str) -> bool {
-    let in_source = || matches(pattern, demangled) || matches(pattern, declared(demangled));
+    let in_source = || {
+        let name = declared(demangled);
+        [demangled, name, template(name)].into_iter().any(|name| matches(pattern, name))
+    };
     matches(pattern, mangled) || !demangled.is_empty() && in_source()
+}
+
+/// The name without its template arguments: `ns::C<int>::f<float>` is one of `ns::C<int>::f`.
+fn template(name: &str) -> &str {
+    // Names of operators may end with angle brackets, too.
+    if !name.ends_with('>') || name.contains("operator") {
+        return name;
+    }
+    let mut depth = 0usize;
+    let begin = name.char_indices().rev().find(|&(_, letter)| {
+        depth += usize::from(letter == '>');
+        depth = depth.saturating_sub(usize::from(letter == '<'));
+        depth == 0
+    });
+    begin.map_or(name, |(at, _)| &name[..at])
 }
 
 /// The name in a declaration, without parameters and the type of the result:
@@ -251,6 +269,20 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(declared(declaration), name);
+        }
+        for (name, of) in [
+            ("ns::f<int, (g)(1)>", "ns::f"),
+            ("C<int>::f<D<int> >", "C<int>::f"),
+            ("C<int>::f", "C<int>::f"),
+            ("S::operator>", "S::operator>"),
+            ("operator()<int>", "operator()<int>"),
+            (">", ">"),
+            ("", ""),
+        ] {
+            assert_eq!(template(name), of);
+        }
+        for name in ["ns::f", "ns::f<int>", "void ns::f<int>(int)"] {
+            assert!(is_called(name, "_ZN2ns1fIiEEvT_", "void ns::f<int>(int)"), "{name}");
         }
         for name in ["_Z1fPi", "f(int*)", "f"] {
             assert!(is_called(name, "_Z1fPi", "f(int*)"), "{name}");

@@ -35,6 +35,8 @@ pub enum Detail {
     Totals,
     /// One row for each function and category, for a map.
     Functions,
+    /// All sections, with their names.
+    Sections,
 }
 
 impl Report {
@@ -70,7 +72,23 @@ impl ReportImage {
             Ok(()) => {}
             Err(defect) => self.defect = defect.to_string(),
         }
+        if detail == Detail::Sections {
+            // The null section is no row.
+            (1..).zip(&mut self.sections).for_each(|(index, section)| {
+                section.offset = section_offset(bytes, index).unwrap_or_default();
+            });
+        }
     }
+}
+
+/// The place in the file of a section of a cubin that has been parsed.
+fn section_offset(bytes: &[u8], index: usize) -> Option<u64> {
+    // `e_shoff`, and `sh_offset` in a header of 64 bytes.
+    let number = |at: usize| {
+        bytes.get(at..)?.first_chunk().map(|bytes: &[u8; 8]| u64::from_le_bytes(*bytes))
+    };
+    let table = usize::try_from(number(0x28)?).ok()?;
+    number(table.checked_add(64 * index + 24)?)
 }
 
 /// A cubin that is being read.
@@ -114,11 +132,16 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         Ok(reader)
     }
 
+    /// True for a program, which has what linkers add.
+    fn is_linked(&self) -> bool {
+        let objects = [elf::TYPE_RELOCATABLE, elf::TYPE_EXTENSIBLE];
+        !objects.contains(&self.cubin.header.e_type)
+    }
+
     /// Numbers of `.nv.info`, each about a function.
     fn file_attributes(&mut self) -> Result<(), Malformed> {
         let Some(section) = self.cubin.section_by_name(b".nv.info") else { return Ok(()) };
-        let objects = [elf::TYPE_RELOCATABLE, elf::TYPE_EXTENSIBLE];
-        let linked = !objects.contains(&self.cubin.header.e_type);
+        let linked = self.is_linked();
         for record in Records::new(section.name, section.data) {
             let record = record?;
             let place = record.word(0).and_then(|symbol| self.places.get(&symbol));
@@ -158,6 +181,9 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             if section.name.starts_with(b".nv.shared.") {
                 kernel.shared = section.size;
             } else if let Some(bank) = section.constant_bank() {
+                // Of two sections for one bank the last one counts, as for cuobjdump (case
+                // literals/replaced-kernel-86).
+                kernel.constants.retain(|constant| constant.0 != bank);
                 kernel.constants.push((bank, section.size));
             } else if section.name.starts_with(b".nv.local.") {
                 kernel.local = section.size;
@@ -200,19 +226,22 @@ impl<'c, 'd> CubinReader<'c, 'd> {
 
     fn fill(mut self, image: &mut ReportImage, detail: Detail) -> Result<(), Malformed> {
         let limits = Limits::of(self.sm);
-        let system = if self.sm >= SYSTEM_SHARED.0 { SYSTEM_SHARED.1 } else { 0 };
+        let has_system = self.is_linked() && self.sm >= SYSTEM_SHARED.0;
+        let system = if has_system { SYSTEM_SHARED.1 } else { 0 };
         for function in &mut self.functions {
             function.calls.sort_unstable();
             function.calls.dedup();
             let Some(kernel) = function.kernel.as_deref_mut() else { continue };
             kernel.system_shared = system.min(kernel.shared);
             kernel.constants.sort_unstable();
-            kernel.parameters.sort_unstable();
         }
         image.limits = limits.map(ReportLimits::of);
-        (image.section_kinds, image.sections) = self.rows(detail);
-        image.variables = self.variables();
-        if detail == Detail::Functions {
+        (image.section_kinds, image.sections) = match detail {
+            Detail::Totals | Detail::Functions => self.sums(detail),
+            Detail::Sections => self.all_sections(),
+        };
+        image.variables = self.variables(detail);
+        if detail != Detail::Totals {
             for function in &mut self.functions {
                 function.demangled = demangled(&function.name);
             }
@@ -228,12 +257,11 @@ impl<'c, 'd> CubinReader<'c, 'd> {
     }
 
     /// Bytes of sections, summed up; their kinds have nothing but a category.
-    fn rows(&self, detail: Detail) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
+    fn sums(&self, detail: Detail) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
         let mut sums: BTreeMap<(Option<usize>, Category), u64> = BTreeMap::new();
         for (index, section) in self.cubin.section_indices() {
-            let own = self.of_code.get(&index).copied();
-            let of_owner = || owner(&self.of_code, section);
-            let function = own.or_else(of_owner).filter(|_| detail == Detail::Functions);
+            let function = self.function_of(index, section);
+            let function = function.filter(|_| detail == Detail::Functions);
             let category = category(section.name, section.sh_type, section.flags);
             *sums.entry((function, category)).or_default() += section.size;
         }
@@ -250,14 +278,55 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         (kinds, rows)
     }
 
-    fn variables(&self) -> Vec<ReportVariable> {
+    /// All sections, without the null section.
+    fn all_sections(&mut self) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
+        for (index, symbol) in self.cubin.symbol_indices() {
+            let function = self.places.get(&index.0).and_then(|&at| self.functions.get_mut(at));
+            if let Some((function, code)) = function.zip(symbol.defined_in()) {
+                function.section = (code.0 as usize).checked_sub(1);
+            }
+        }
+        let mut kinds: Vec<ReportSectionKind> = Vec::new();
+        let mut known: HashMap<ReportSectionKind, usize> = HashMap::new();
+        let row = |(index, section): (SectionIndex, &culd_cubin::Section<'_>)| {
+            let function = self.function_of(index, section);
+            let name = text_of(section.name);
+            let own_name =
+                function.and_then(|place| name.strip_suffix(&self.functions[place].name));
+            let kind = ReportSectionKind {
+                name: own_name.unwrap_or(&name).to_owned(),
+                of_function: own_name.is_some(),
+                category: category(section.name, section.sh_type, section.flags),
+                sh_type: section.sh_type,
+                flags: section.flags,
+                align: section.align(),
+            };
+            let kind = *known.entry(kind).or_insert_with_key(|kind| {
+                kinds.push(kind.clone());
+                kinds.len() - 1
+            });
+            let bytes = section.size;
+            ReportSection { kind, bytes, function, ..ReportSection::default() }
+        };
+        let rows = self.cubin.section_indices().skip(1).map(row).collect();
+        (kinds, rows)
+    }
+
+    /// The function that a section belongs to.
+    fn function_of(&self, index: SectionIndex, section: &culd_cubin::Section<'_>) -> Option<usize> {
+        let own = self.of_code.get(&index).copied();
+        own.or_else(|| owner(&self.of_code, section))
+    }
+
+    fn variables(&self, detail: Detail) -> Vec<ReportVariable> {
         let variables = self.cubin.symbols.iter().filter(|symbol| {
             let kind = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
             let internal = symbol.binding() == stb::LOCAL && symbol.other & sto::INTERNAL != 0;
             kind && !internal && symbol.size != 0
         });
         let variable = |symbol: &Symbol<'_>| {
-            let section = self.cubin.section(symbol.defined_in()?)?;
+            let index = symbol.defined_in()?;
+            let section = self.cubin.section(index)?;
             let space = match category(section.name, section.sh_type, section.flags) {
                 Category::Constants => ReportSpace::Constant,
                 Category::Shared => ReportSpace::Shared,
@@ -271,6 +340,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             Some(ReportVariable {
                 name: text_of(symbol.name),
                 space,
+                section: (index.0 as usize).checked_sub(1).filter(|_| detail == Detail::Sections),
                 offset,
                 bytes,
                 ..ReportVariable::default()
@@ -316,14 +386,22 @@ fn attributes(
     function: &mut ReportFunction,
     section: &culd_cubin::Section<'_>,
 ) -> Result<(), Malformed> {
+    let mut parameters: Vec<KernelParameter> = Vec::new();
     for record in Records::new(section.name, section.data) {
         let record = record?;
         if record.code == code::NUM_BARRIERS {
             function.barriers = both(Some(record.number()));
         }
         if let Some(kernel) = function.kernel.as_deref_mut() {
-            kernel.take(&record);
+            match KernelParameter::of(&record) {
+                Some(parameter) => parameters.push(parameter),
+                None => kernel.take(&record),
+            }
         }
+    }
+    if let Some(kernel) = function.kernel.as_deref_mut() {
+        parameters.sort_by_key(|parameter| parameter.ordinal);
+        kernel.parameters.extend(parameters.iter().map(|one| (one.offset, one.size)));
     }
     Ok(())
 }
@@ -344,10 +422,7 @@ impl ReportKernel {
             }
             code::CTA_PER_CLUSTER => self.bounds.cluster = words(),
             code::MAX_CLUSTER_RANK => self.bounds.most_cluster = Some(record.number()),
-            _ => {
-                let one = KernelParameter::of(record);
-                self.parameters.extend(one.map(|one| (one.offset, one.size)));
-            }
+            _ => {}
         }
     }
 }

@@ -5,6 +5,7 @@
 //! thread has at most one unpacked image; damaged parts are reported and skipped.
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::path::Path;
 
 use culd_fatbin::container::Unpacker;
@@ -44,11 +45,18 @@ pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
                 text.push_str(&table);
                 lines.append(&mut said);
             }
-            Err(line) => return (text, RunOutcome::fatal_line(line)),
+            Err(line) => {
+                lines.push(line);
+                break;
+            }
         }
     }
-    let failed = lines.iter().any(|line| line.severity() >= Some(Severity::Error));
-    (text, RunOutcome { status: if failed { u8::MAX } else { 0 }, lines })
+    let status = match lines.iter().filter_map(Line::severity).max() {
+        Some(Severity::Fatal) => 1,
+        Some(Severity::Error) => u8::MAX,
+        _ => 0,
+    };
+    (text, RunOutcome { status, lines })
 }
 
 /// The request of the command line.
@@ -128,7 +136,7 @@ impl SizeRequest {
             lines.push(Line::new(Severity::Warning, text));
         }
         self.write(&session, &report)?;
-        Ok((self.text(&report), lines))
+        Ok((self.text(&session, &report), lines))
     }
 
     fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
@@ -142,49 +150,67 @@ impl SizeRequest {
         written.map_err(|error| FileError::output(path, &error))
     }
 
-    fn text(&self, report: &Report) -> String {
+    fn text(&self, session: &Session, report: &Report) -> String {
         let mut text = report.to_text();
-        let mut line = |line: String| {
-            text.push_str(&culd_text::escaped(&line));
-            text.push('\n');
-        };
         if self.images {
-            line(String::new());
-            line("All images".to_owned());
-            for image in &report.images {
-                let how = if image.compression.is_empty() { "none" } else { &image.compression };
-                let (target, kernels) = (&image.target, image.kernels().count());
-                line(format!(
-                    "{} {target} {how} stored={} bytes={} kernels={kernels} {}",
-                    image.kind, image.stored, image.bytes, image.place
-                ));
-            }
+            text.push_str("\nAll images\n");
+            report.images.iter().for_each(|image| image_line(image, &mut text));
         }
         if self.kernels {
-            line(String::new());
-            line("All kernels".to_owned());
-            let shown = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
-            for image in &report.images {
-                for (_, function, kernel) in image.kernels() {
-                    let banks = kernel
-                        .constants
-                        .iter()
-                        .map(|(bank, size)| format!(" constant{bank}={size}"));
-                    line(format!(
-                        "{} registers={} stack={} barriers={} shared={}{} {}",
-                        image.target,
-                        shown(function.registers.total),
-                        shown(function.stack.total),
-                        shown(function.barriers.total),
-                        kernel.shared,
-                        banks.collect::<String>(),
-                        function.name
-                    ));
-                }
-            }
+            text.push_str("\nAll kernels\n");
+            let images = &report.images;
+            let kernels: usize = images.iter().map(|image| image.kernels().count()).sum();
+            let lines = |place: usize| kernel_lines(&images[place]);
+            session.map(images.len(), LINE * kernels, lines).iter().for_each(|lines| {
+                text.push_str(lines);
+            });
         }
         text
     }
+}
+
+/// The line of a kernel takes as long as reading this many bytes, more or less.
+const LINE: usize = 1 << 10;
+
+/// Appends the line of `--images`.
+fn image_line(image: &ReportImage, text: &mut String) {
+    let how = if image.compression.is_empty() { "none" } else { &image.compression };
+    let line = format!(
+        "{} {} {how} stored={} bytes={} kernels={} {}",
+        image.kind,
+        image.target,
+        image.stored,
+        image.bytes,
+        image.kernels().count(),
+        image.place
+    );
+    text.push_str(&culd_text::escaped(&line));
+    text.push('\n');
+}
+
+/// The lines of `--kernels`.
+fn kernel_lines(image: &ReportImage) -> String {
+    let (mut text, mut line) = (String::new(), String::new());
+    let need = |line: &mut String, name: &str, number: Option<u32>| match number {
+        Some(number) => _ = write!(line, " {name}={number}"),
+        None => _ = write!(line, " {name}=-"),
+    };
+    for (_, function, kernel) in image.kernels() {
+        line.clear();
+        line.push_str(&image.target);
+        need(&mut line, "registers", function.registers.total);
+        need(&mut line, "stack", function.stack.total);
+        need(&mut line, "barriers", function.barriers.total);
+        let _ = write!(line, " shared={}", kernel.shared);
+        for (bank, size) in &kernel.constants {
+            let _ = write!(line, " constant{bank}={size}");
+        }
+        line.push(' ');
+        line.push_str(&function.name);
+        text.push_str(&culd_text::escaped(&line));
+        text.push('\n');
+    }
+    text
 }
 
 /// Looks into all images.

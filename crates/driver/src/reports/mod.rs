@@ -12,8 +12,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use culd_cubin::arch::Arch;
-use culd_link::{Account, Dialect, Session, Severity};
-use culd_report::{Report, ReportInput, ReportMessage, ReportPhase, ReportReason, ReportedLink};
+use culd_link::{Dialect, Session, Severity};
+use culd_report::{
+    LinkedCode, Report, ReportInput, ReportMessage, ReportPhase, ReportReason, ReportedLink,
+};
 
 use crate::input::Inputs;
 use crate::messages::{FileError, Line, LineKind, NOTE};
@@ -80,8 +82,8 @@ pub(crate) struct FinishedLink<'a> {
     pub(crate) dialect: &'static Dialect,
     /// See [`crate::origins::inputs`].
     pub(crate) inputs: (Vec<ReportInput>, Vec<usize>),
-    /// `None` if no option needs it.
-    pub(crate) account: Option<&'a Account>,
+    /// `None` if no option needs it, or if there is no cubin.
+    pub(crate) code: Option<LinkedCode<'a>>,
     pub(crate) phases: Vec<ReportPhase>,
     pub(crate) messages: &'a [Line],
 }
@@ -107,8 +109,8 @@ pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
     if options.flag(OptionId::Cref) {
         say(names::cross_references(&gathered.inputs));
     }
-    let Some(account) = finished.account else { return Ok(text) };
-    let link = reported(finished, account);
+    let Some(code) = finished.code else { return Ok(text) };
+    let link = reported(finished, code);
     let paths = || options.list(OptionId::Report).iter().map(Path::new);
     for path in paths().filter(|path| !is_standard_output(path)) {
         match ending(path) {
@@ -169,7 +171,7 @@ fn is_text(path: &Path) -> bool {
     is_standard_output(path) || !matches!(ending(path), Some("json" | "html" | "htm"))
 }
 
-fn reported<'a>(finished: &FinishedLink<'a>, account: &'a Account) -> ReportedLink<'a> {
+fn reported<'a>(finished: &FinishedLink<'a>, code: LinkedCode<'a>) -> ReportedLink<'a> {
     ReportedLink {
         output: finished.options.output().map(culd_text::name).unwrap_or_default(),
         target: finished.target,
@@ -178,7 +180,7 @@ fn reported<'a>(finished: &FinishedLink<'a>, account: &'a Account) -> ReportedLi
         phases: finished.phases.clone(),
         inputs: finished.inputs.0.clone(),
         objects: finished.inputs.1.clone(),
-        account,
+        code,
         messages: finished.messages.iter().map(message).collect(),
     }
 }

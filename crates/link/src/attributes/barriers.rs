@@ -1,7 +1,7 @@
 //! Barrier counts of functions from CUDA 12. Its objects have them in the flags of the code, and so
 //! do objects made of these with `-r`.
 //!
-//! In: every function's attributes after inheritance. Out: the numbers for the flags of code. Files
+//! In: every function's attributes after inheritance. Out: [`FlagBarriers`]. Files
 //! of [`FileForm::Header`](crate::options::form::FileForm) have all numbers in the flags, and those
 //! of entries are raised. Other files have NUM_BARRIERS for these functions and for the entries
 //! that reach them, and the flags are cleared where it is new. The flags of all other code are
@@ -20,18 +20,27 @@ use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::symbols::Symbols;
 
+/// Barriers in the flags of code.
+#[derive(Default)]
+pub(crate) struct FlagBarriers {
+    /// The flags of an input may have a number.
+    pub(crate) in_inputs: bool,
+    /// Functions whose code gets another number in its flags, each with that number. It is 0 if an
+    /// attribute has the number now.
+    pub(crate) changed: Vec<(NodeId, u32)>,
+}
+
 /// Appends the attribute where it is missing and raises it where it is too small, or raises the
-/// number in the flags. Returns the functions whose flags change, and the number for the flags.
+/// number in the flags.
 pub(super) fn add(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &MergeResult<'_>,
     lists: &mut AttributeLists<'_>,
-) -> Vec<(NodeId, u32)> {
-    let mut in_flags = Vec::new();
+) -> FlagBarriers {
     if merged.draft.relocatable {
-        return in_flags;
+        return FlagBarriers { in_inputs: true, changed: Vec::new() };
     }
     let own = |node: NodeId| {
         let site = symbols.all[graph.nodes[node]].definition?;
@@ -42,8 +51,9 @@ pub(super) fn add(
     let mut needed: IdVec<NodeId, u32> =
         graph.nodes.ids().map(|node| own(node).unwrap_or(0)).collect();
     if needed.values().all(|&count| count == 0) {
-        return in_flags;
+        return FlagBarriers::default();
     }
+    let mut changed = Vec::new();
     let reached = graph.fold_entries(0, |node| needed[node], |a, b| *a.max(b));
     // Even for a single entry only the functions that it reaches count, unlike for other
     // attributes.
@@ -52,8 +62,8 @@ pub(super) fn add(
     }
     if merged.fixed.notes.is_none() {
         let entries = graph.entries().iter().filter(|&&entry| needed[entry] > 0);
-        in_flags.extend(entries.map(|&entry| (entry, needed[entry])));
-        return in_flags;
+        changed.extend(entries.map(|&entry| (entry, needed[entry])));
+        return FlagBarriers { in_inputs: true, changed };
     }
     for node in graph.nodes.ids().filter(|&node| needed[node] > 0) {
         if merged.function_infos[node].is_none() {
@@ -65,9 +75,9 @@ pub(super) fn add(
             None => {
                 let code = code::NUM_BARRIERS;
                 lists.push(node, OutAttribute::Number { format: format::BYTE, code, value });
-                in_flags.push((node, 0));
+                changed.push((node, 0));
             }
         }
     }
-    in_flags
+    FlagBarriers { in_inputs: true, changed }
 }

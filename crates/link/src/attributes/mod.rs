@@ -22,6 +22,7 @@ use culd_cubin::{SymbolIndex, SymbolSection};
 use hashbrown::HashSet;
 
 use self::attribute::OutAttribute;
+use self::barriers::FlagBarriers;
 use self::file::FileAttributes;
 use self::lists::{AttributeLists, ListBlock, ListTraits, TraitsByCode};
 use crate::base::id::{IdVec, NodeId, ObjectId, OutSymbolId};
@@ -60,9 +61,7 @@ pub(crate) struct Attributes<'d> {
     pub(crate) registers: IdVec<NodeId, u32>,
     /// Bytes of stack of each function without its callees.
     pub(crate) frames: IdVec<NodeId, u32>,
-    /// Functions whose code gets another number of barriers in its flags, each with that number. It
-    /// is 0 if an attribute has the number now.
-    pub(crate) barriers_in_flags: Vec<(NodeId, u32)>,
+    pub(crate) flag_barriers: FlagBarriers,
     /// Entries that use tensor memory both for one block and for a pair of blocks.
     pub(crate) mixed_groups: Vec<NodeId>,
 }
@@ -88,7 +87,7 @@ impl<'d> Attributes<'d> {
             true => Default::default(),
             false => propagate::propagate(graph, merged, &numbers.unbounded, &mut functions),
         };
-        let barriers_in_flags = barriers::add(objects, symbols, graph, merged, &mut functions);
+        let flag_barriers = barriers::add(objects, symbols, graph, merged, &mut functions);
         launches::add(graph, merged, &mut functions);
         slots.retain(|attribute| !attribute.is_empty());
         for node in functions.nodes() {
@@ -109,7 +108,7 @@ impl<'d> Attributes<'d> {
             entries,
             registers,
             frames,
-            barriers_in_flags,
+            flag_barriers,
             mixed_groups,
         };
         match attributes.problem(graph) {

@@ -6,7 +6,7 @@
 
 /// The prefix of a derived name. A string can be split at one of them at most, see
 /// [`Prefix::precedes`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Prefix {
     /// `.rel`, in front of the name of the patched section.
     Rel,
@@ -55,6 +55,9 @@ impl Prefix {
         }
     }
 }
+
+/// What stands in front of a name in a derived name: one prefix, or a second one behind it.
+pub(crate) type DerivedPrefix = (Prefix, Option<Prefix>);
 
 /// The start of a name, as far as [`Prefix::precedes`] distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use culd_cubin::text_of;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::derived_names::{NameStart, Prefix, split_prefix};
+use super::derived_names::{DerivedPrefix, NameStart, Prefix, split_prefix};
 use super::id::{IdVec, NameId};
 
 /// The place of a name's bytes.
@@ -170,6 +170,19 @@ impl<'d> Names<'d> {
 
     pub(crate) fn get(&self, id: NameId) -> &[u8] {
         bytes_of(self.texts[id], &self.made)
+    }
+
+    /// What stands in front of the name `rest` in `name`, if one is derived from the other. No name
+    /// is read.
+    pub(crate) fn derived_prefix(&self, name: NameId, rest: NameId) -> Option<DerivedPrefix> {
+        let front = self.links[name].prefix?;
+        if self.find_with_prefix(front, rest) == Some(name) {
+            return Some((front, None));
+        }
+        let next = |id: &NameId| self.links[*id].next;
+        let mut between = std::iter::successors(self.links[rest].first_derived, next);
+        let between = between.find(|&id| self.find_with_prefix(front, id) == Some(name))?;
+        Some((front, self.links[between].prefix))
     }
 
     /// The name for a message.

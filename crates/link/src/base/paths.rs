@@ -27,19 +27,25 @@ pub(crate) struct DeepestPath {
 }
 
 impl Components {
-    /// For every vertex the largest of `own` over itself and all it can reach.
-    pub(crate) fn largest(
+    /// For every vertex the largest of each number of `own` over itself and all it can reach.
+    pub(crate) fn largest<const N: usize>(
         &self,
         graph: &Adjacency,
-        own: impl Fn(u32) -> u32,
-    ) -> Vec<LargestNumber> {
-        let pair = |vertex: u32| (own(vertex), Reverse(vertex));
-        let values = self.fold(graph, pair, |a, b| *a.max(b));
-        let largest = |(vertex, (value, Reverse(other))): (u32, (u32, Reverse<u32>))| {
-            let vertex = if own(vertex) == value { vertex } else { other };
-            LargestNumber { value, vertex }
+        own: impl Fn(u32) -> [u32; N],
+    ) -> Vec<[LargestNumber; N]> {
+        let pairs = |vertex: u32| own(vertex).map(|value| (value, Reverse(vertex)));
+        let values = self.fold_components(graph, pairs, |a, b| {
+            std::array::from_fn(|number| a[number].max(b[number]))
+        });
+        let largest = |vertex: u32| {
+            let (own, values) = (own(vertex), &values[self.component(vertex)]);
+            std::array::from_fn(|number| {
+                let (value, Reverse(other)) = values[number];
+                let vertex = if own[number] == value { vertex } else { other };
+                LargestNumber { value, vertex }
+            })
         };
-        (0..).zip(values).map(largest).collect()
+        (0..graph.vertices() as u32).map(largest).collect()
     }
 
     /// For every vertex its deepest path; `None` if it can reach a cycle. Of several callees with
@@ -107,7 +113,8 @@ mod tests {
         for round in 0..4000 {
             let (graph, own) = random(&mut numbers, round % 2 == 0);
             let components = Components::find(&graph);
-            let largest = components.largest(&graph, |vertex| own[vertex as usize]);
+            let zero_and_own = |vertex| [0, own[vertex as usize]];
+            let largest = components.largest(&graph, zero_and_own);
             let deepest = components.deepest(&graph, |vertex| own[vertex as usize]);
             for start in 0..own.len() as u32 {
                 let (mut most, mut sum, mut cyclic) = (0, 0, false);
@@ -119,7 +126,8 @@ mod tests {
                     sum = sum.max(path.iter().map(|&vertex| own[vertex as usize]).sum());
                     cyclic |= graph.of(last).iter().any(|next| path.contains(next));
                 });
-                let LargestNumber { value, vertex } = largest[start as usize];
+                let [zero, LargestNumber { value, vertex }] = largest[start as usize];
+                assert_eq!(zero, LargestNumber { value: 0, vertex: start });
                 assert_eq!(value, most);
                 assert!(own[vertex as usize] == most && reached[vertex as usize]);
                 assert!(vertex == start || own[start as usize] < most);

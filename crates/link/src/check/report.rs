@@ -1,11 +1,13 @@
 //! `-v`: sizes of the program and of every entry.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::fmt;
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::code;
 use culd_cubin::elf::shf;
+use hashbrown::HashMap;
 
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{NameId, NodeId};
@@ -111,57 +113,107 @@ impl ResourceReport {
             global: size_of(SectionKind::Global) + size_of(SectionKind::GlobalInit),
             constant3: common_bank(3),
             constant4: common_bank(4),
-            entries: entry_reports(program).into_iter().map(|(_, report)| report).collect(),
+            entries: entry_reports(program),
         }
     }
 }
 
 /// The resources of every entry, in the reverse order of creation of their code.
-pub(crate) fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<(NodeId, EntryReport)> {
+fn entry_reports(program: &LinkedProgram<'_, '_>) -> Vec<EntryReport> {
     let draft = &program.merged.draft;
-    let classic = draft.flavour == Flavour::Classic;
-    let reserved = if classic || draft.relocatable { 0 } else { RESERVED_SHARED };
-    let shared = shared_by_name(program);
+    let sizes = EntrySizes::of(program);
     // By code: a file may refer to a kernel before another file defines it.
     let mut kernels = program.graph.kernels().to_vec();
-    kernels.retain(|&kernel| {
-        let function = program.merged.function(&program.graph, kernel);
-        !program.merged.is_jump_slot(function) && !program.graph.is_driver_function(kernel)
-    });
+    kernels.retain(|&kernel| sizes.has(kernel));
     kernels.sort_by_key(|&kernel| Reverse(program.merged.code(&program.graph, kernel)));
     let entries = kernels.into_iter().map(|entry| {
         let facts = program.attributes.kernel_facts(&program.graph, entry);
-        let function = program.merged.function(&program.graph, entry);
-        let symbol = &draft.symbols[function];
-        let bank = |number: u8| {
-            let section = program.merged.entry_bank(&program.graph, entry, number)?;
-            let section = &draft.sections[section];
-            (classic && !section.dropped).then_some(section.size)
-        };
         // An object has no stack sizes yet (case verbose/recursion).
         let own_stack = match draft.relocatable {
             true => 0,
             false => program.attributes.frames[entry],
         };
-        let [textures, surfaces, samplers] =
-            if classic { slots_of(&program.data.slots, entry) } else { [0; 3] };
-        let shared = shared_name(program, symbol.name).and_then(|name| shared.get(&name));
-        let report = EntryReport {
-            name: program.merged.draft.names.text(symbol.name),
+        let [textures, surfaces, samplers] = sizes.slots(entry);
+        EntryReport {
+            name: program.function_name(entry),
             registers: facts.registers,
             barriers: barriers(program, entry),
             prints_barriers: draft.dialect.prints_barriers,
             stack: facts.stack.unwrap_or(own_stack),
-            shared: shared.map_or(0, |size| size.saturating_sub(reserved)),
-            constant0: classic.then(|| bank(0).unwrap_or(0)),
-            constant2: bank(2),
+            shared: sizes.shared(entry),
+            constant0: sizes.constant0(entry),
+            constant2: sizes.constant2(entry),
             textures,
             surfaces,
             samplers,
-        };
-        (entry, report)
+        }
     });
     entries.collect()
+}
+
+/// The sizes of the memory of entries, and the numbers of their textures.
+pub(crate) struct EntrySizes<'p, 'o, 'd> {
+    program: &'p LinkedProgram<'o, 'd>,
+    classic: bool,
+    /// Sizes of shared sections by name; local entries of one name share a section.
+    shared: OnceCell<HashMap<NameId, u64>>,
+}
+
+impl<'p, 'o, 'd> EntrySizes<'p, 'o, 'd> {
+    pub(crate) fn of(program: &'p LinkedProgram<'o, 'd>) -> Self {
+        let classic = program.merged.draft.flavour == Flavour::Classic;
+        EntrySizes { program, classic, shared: OnceCell::new() }
+    }
+
+    /// True for a kernel that is an entry of the program itself.
+    pub(crate) fn has(&self, kernel: NodeId) -> bool {
+        let program = self.program;
+        let function = program.merged.function(&program.graph, kernel);
+        !program.merged.is_jump_slot(function) && !program.graph.is_driver_function(kernel)
+    }
+
+    /// Shared memory as `-v` has it: without the part of the system on sm_100 and later.
+    pub(crate) fn shared(&self, entry: NodeId) -> u64 {
+        let draft = &self.program.merged.draft;
+        let reserved = if self.classic || draft.relocatable { 0 } else { RESERVED_SHARED };
+        let shared = self.shared.get_or_init(|| {
+            let sections = draft.category_of(SectionKind::Shared).iter();
+            let sections = sections.map(|&id| &draft.sections[id]);
+            let shared =
+                sections.filter(|section| section.kind == SectionKind::Shared && !section.dropped);
+            shared.map(|section| (section.name, section.size)).collect()
+        });
+        let function = self.program.merged.function(&self.program.graph, entry);
+        let name = draft.names.get(draft.symbols[function].name);
+        let name = draft.names.lookup(&[b".nv.shared.", name].concat());
+        let size = name.and_then(|name| shared.get(&name));
+        size.map_or(0, |size| size.saturating_sub(reserved))
+    }
+
+    /// Parameters; `None` on sm_100 and later.
+    pub(crate) fn constant0(&self, entry: NodeId) -> Option<u64> {
+        self.classic.then(|| self.bank(entry, 0).unwrap_or(0))
+    }
+
+    /// Literals, if there are any.
+    pub(crate) fn constant2(&self, entry: NodeId) -> Option<u64> {
+        self.bank(entry, 2)
+    }
+
+    fn bank(&self, entry: NodeId, number: u8) -> Option<u64> {
+        let program = self.program;
+        let section = program.merged.entry_bank(&program.graph, entry, number)?;
+        let section = &program.merged.draft.sections[section];
+        (self.classic && !section.dropped).then_some(section.size)
+    }
+
+    /// The numbers of legacy textures, surfaces and samplers that an entry can use.
+    pub(crate) fn slots(&self, entry: NodeId) -> [usize; 3] {
+        match self.classic {
+            true => slots_of(&self.program.data.slots, entry),
+            false => [0; 3],
+        }
+    }
 }
 
 /// The barriers of an entry, from an attribute or the flags of its code.
@@ -169,24 +221,10 @@ fn barriers(program: &LinkedProgram<'_, '_>, entry: NodeId) -> u32 {
     if program.merged.fixed.notes.is_some() {
         return program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0);
     }
-    let raised = program.attributes.barriers_in_flags.iter().find(|(node, _)| *node == entry);
+    let raised = program.attributes.flag_barriers.changed.iter().find(|(node, _)| *node == entry);
     let code = program.merged.code(&program.graph, entry);
     let own = code.map_or(0, |code| shf::barriers_of(program.merged.draft.sections[code].flags));
     raised.map_or(own, |raised| raised.1)
-}
-
-/// Sizes of shared sections by name; local entries of one name share a section.
-fn shared_by_name(program: &LinkedProgram<'_, '_>) -> hashbrown::HashMap<NameId, u64> {
-    let draft = &program.merged.draft;
-    let sections = draft.category_of(SectionKind::Shared).iter().map(|&id| &draft.sections[id]);
-    let shared = sections.filter(|section| section.kind == SectionKind::Shared && !section.dropped);
-    shared.map(|section| (section.name, section.size)).collect()
-}
-
-/// The name of the shared section of an entry, if any entry of that name has one.
-fn shared_name(program: &LinkedProgram<'_, '_>, entry: NameId) -> Option<NameId> {
-    let names = &program.merged.draft.names;
-    names.lookup(&[b".nv.shared.", names.get(entry)].concat())
 }
 
 fn slots_of(slots: &TextureSlots, entry: NodeId) -> [usize; 3] {

@@ -34,6 +34,11 @@ impl SyntheticContents {
         self.sections[section].map(|content| self.size_of(content))
     }
 
+    /// True if `section` has contents here.
+    pub(crate) fn has(&self, section: SectionId) -> bool {
+        self.sections[section].is_some()
+    }
+
     fn size_of(&self, content: SyntheticContent) -> u64 {
         match content {
             SyntheticContent::Bytes { place } => self.bytes[place as usize].len() as u64,
@@ -41,6 +46,14 @@ impl SyntheticContents {
             SyntheticContent::Records { count, rela, .. } => {
                 u64::from(count) * record_size(rela) as u64
             }
+        }
+    }
+
+    /// Bytes of a record of `section`, if it has kept records.
+    pub(crate) fn record_size(&self, section: SectionId) -> Option<usize> {
+        match self.sections[section]? {
+            SyntheticContent::Records { rela, .. } => Some(record_size(rela)),
+            SyntheticContent::Bytes { .. } | SyntheticContent::List { .. } => None,
         }
     }
 

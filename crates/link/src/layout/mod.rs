@@ -53,7 +53,7 @@ pub(crate) fn assemble(
 ) -> (Halves<SyntheticContents>, FileLayout) {
     let LinkedProgram { graph, merged, data, attributes, .. } = program;
     synthetic::drop_empty(merged, graph, &data.synthetic, attributes, relocated.leading());
-    for &(node, barriers) in &attributes.barriers_in_flags {
+    for &(node, barriers) in &attributes.flag_barriers.changed {
         if let Some(code) = merged.code(graph, node) {
             let flags = &mut merged.draft.sections[code].flags;
             *flags = *flags & !shf::BARRIERS | shf::barriers(barriers);

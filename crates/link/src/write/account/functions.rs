@@ -1,58 +1,117 @@
 //! The functions of the output: their needs, the functions that set them, and the calls.
 //!
-//! In: the finished program. Out: [`AccountFunction`]s in node order, so that the place of a
+//! In: the finished program. Out: [`AccountFunctions`] in node order, so that the place of a
 //! function is the index of its node.
 
 use culd_cubin::attr::{Record, code};
 use culd_cubin::parameter::KernelParameter;
 use hashbrown::HashMap;
 
-use super::sections::Places;
+use super::columns::{ListColumn, TextColumn};
+use super::sections::place;
 use super::{
     AccountFunction, AccountKernel, AccountNeed, AccountPrototype, AccountStack, LaunchBounds,
 };
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::base::paths::{DeepestPath, LargestNumber};
-use crate::check::report::{EntryReport, entry_reports};
+use crate::check::report::EntrySizes;
 use crate::draft::kind::SectionKind;
+use crate::layout::numbers::Numbers;
 use crate::program::LinkedProgram;
 
 /// MAXREG_COUNT of a kernel without a limit.
 const NO_REGISTER_LIMIT: u32 = 0xff;
 
-/// The functions of the output.
-pub(super) fn functions(
-    program: &LinkedProgram<'_, '_>,
-    sections: &Places,
-) -> Vec<AccountFunction> {
-    let graph = &program.graph;
-    let facts = FunctionFacts::of(program);
-    let mut reports: HashMap<NodeId, EntryReport> = entry_reports(program).into_iter().collect();
-    let sizes = kernel_sections(program);
-    let numbers = prototype_numbers(program);
-    let function = |node: NodeId| {
-        let symbol = &program.merged.draft.symbols[program.merged.function(graph, node)];
-        let definition = program.symbols.all[graph.nodes[node]].definition;
-        let report = reports.remove(&node);
-        let kernel = report.map(|report| Box::new(kernel(program, node, &report, &sizes)));
-        AccountFunction {
-            name: program.function_name(node),
-            object: definition.map(|site| site.object.index()),
-            section: symbol.section.and_then(|section| sections[section]),
-            offset: symbol.value,
-            code: symbol.size,
-            registers: facts.registers(program, node),
-            barriers: facts.barriers(program, node),
-            stack: facts.stack(program, node),
-            address_taken: graph.is_address_taken(node),
-            is_recursive: graph.reach().1.cycle(node.index() as u32).is_some(),
-            calls: graph.calls(node).map(DenseId::index).collect(),
-            indirect: graph.indirect(node).filter_map(|name| numbers.get(&name)).copied().collect(),
-            kernel,
+/// The functions of the output, in the order in which the inputs name them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountFunctions {
+    /// The functions.
+    pub rows: Vec<AccountFunction>,
+    /// Their mangled names.
+    pub names: TextColumn,
+    /// For each function those that it calls directly.
+    pub calls: ListColumn<u32>,
+    /// For each function the prototypes of its indirect calls.
+    pub indirect: ListColumn<u32>,
+    /// The kernels among them.
+    pub kernels: Vec<AccountKernel>,
+    /// For each kernel numbers and sizes of its constant banks, ascending.
+    pub constants: ListColumn<(u8, u64)>,
+    /// For each kernel its parameters in order: offset, bytes.
+    pub parameters: ListColumn<(u32, u32)>,
+}
+
+impl AccountFunctions {
+    pub(super) fn of(program: &LinkedProgram<'_, '_>, numbers: &Numbers) -> Self {
+        let graph = &program.graph;
+        let mut all = AccountFunctions::default();
+        let kernels = Kernels::of(program);
+        let own_barriers: IdVec<NodeId, u32> =
+            graph.nodes.ids().map(|node| all.read_records(&kernels, node)).collect();
+        let facts = FunctionFacts::of(program, own_barriers);
+        let prototypes = prototype_numbers(program);
+        let mut next_kernel = 0..;
+        let function = |node: NodeId| {
+            let symbol = &program.merged.draft.symbols[program.merged.function(graph, node)];
+            let definition = program.symbols.all[graph.nodes[node]].definition;
+            AccountFunction {
+                object: definition.map(|site| site.object.index() as u32),
+                section: symbol.section.and_then(|section| place(numbers, section)),
+                offset: symbol.value,
+                code: symbol.size,
+                registers: facts.registers(program, node),
+                barriers: facts.barriers(program, node),
+                stack: facts.stack(program, node),
+                address_taken: graph.is_address_taken(node),
+                is_recursive: graph.reach().1.cycle(node.index() as u32).is_some(),
+                kernel: kernels.has(node).then(|| next_kernel.next()).flatten(),
+            }
+        };
+        all.rows = graph.nodes.ids().map(function).collect();
+        all.calls.reserve(all.rows.len());
+        all.indirect.reserve(all.rows.len());
+        for node in graph.nodes.ids() {
+            all.calls.push(graph.calls(node).map(|callee| callee.index() as u32));
+            let indirect = graph.indirect(node).filter_map(|name| prototypes.get(&name));
+            all.indirect.push(indirect.map(|&number| number as u32));
         }
-    };
-    graph.nodes.ids().map(function).collect()
+        let draft = &program.merged.draft;
+        all.names = TextColumn::of(graph.nodes.ids().map(|node| {
+            let function = program.merged.function(graph, node);
+            draft.names.get(draft.symbols[function].name)
+        }));
+        all
+    }
+
+    /// Reads the attributes of a function in the input that defines it: returns its barriers
+    /// without those of its callees, and adds it to the kernels if it is one.
+    fn read_records(&mut self, kernels: &Kernels<'_, '_, '_>, node: NodeId) -> u32 {
+        let mut barriers = None;
+        if !kernels.has(node) {
+            for record in records(kernels.program, node) {
+                if record.code == code::NUM_BARRIERS {
+                    barriers = barriers.max(Some(record.number()));
+                }
+            }
+        } else {
+            let mut kernel = kernels.without_attributes(node, &mut self.constants);
+            let mut parameters: Vec<KernelParameter> = Vec::new();
+            for record in records(kernels.program, node) {
+                match KernelParameter::of(&record) {
+                    Some(parameter) => parameters.push(parameter),
+                    None if record.code == code::NUM_BARRIERS => {
+                        barriers = barriers.max(Some(record.number()));
+                    }
+                    None => kernel.take(&record),
+                }
+            }
+            parameters.sort_by_key(|parameter| parameter.ordinal);
+            self.parameters.push(parameters.iter().map(|one| (one.offset, one.size)));
+            self.kernels.push(kernel);
+        }
+        barriers.unwrap_or_else(|| barriers_in_flags(kernels.program, node))
+    }
 }
 
 /// The prototypes of all indirect calls.
@@ -86,19 +145,16 @@ fn prototype_numbers(program: &LinkedProgram<'_, '_>) -> HashMap<NameId, usize> 
 /// What functions need, and what they reach.
 struct FunctionFacts {
     /// By vertex of the graph.
-    registers: Vec<LargestNumber>,
-    barriers: Vec<LargestNumber>,
+    registers_and_barriers: Vec<[LargestNumber; 2]>,
     stack: Vec<Option<DeepestPath>>,
     own_barriers: IdVec<NodeId, u32>,
     is_kernel: IdVec<NodeId, bool>,
 }
 
 impl FunctionFacts {
-    fn of(program: &LinkedProgram<'_, '_>) -> Self {
+    fn of(program: &LinkedProgram<'_, '_>, own_barriers: IdVec<NodeId, u32>) -> Self {
         let graph = &program.graph;
         let (reach, components) = graph.reach();
-        let own_barriers: IdVec<NodeId, u32> =
-            graph.nodes.ids().map(|node| own_barriers(program, node)).collect();
         let of = |values: &IdVec<NodeId, u32>, vertex| {
             graph.vertex_node(vertex).map_or(0, |node| values[node])
         };
@@ -107,8 +163,9 @@ impl FunctionFacts {
         kernels.for_each(|&kernel| is_kernel[kernel] = true);
         let attributes = &program.attributes;
         FunctionFacts {
-            registers: components.largest(reach, |vertex| of(&attributes.registers, vertex)),
-            barriers: components.largest(reach, |vertex| of(&own_barriers, vertex)),
+            registers_and_barriers: components.largest(reach, |vertex| {
+                [of(&attributes.registers, vertex), of(&own_barriers, vertex)]
+            }),
             stack: components.deepest(reach, |vertex| of(&attributes.frames, vertex)),
             own_barriers,
             is_kernel,
@@ -119,14 +176,14 @@ impl FunctionFacts {
         let own = program.attributes.registers[node];
         let linked = self.is_kernel[node]
             .then(|| program.attributes.kernel_facts(&program.graph, node).registers);
-        need(program, node, own, linked, self.registers[node.index()])
+        need(program, node, own, linked, self.registers_and_barriers[node.index()][0])
     }
 
     fn barriers(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountNeed {
         let own = self.own_barriers[node];
         let linked = self.is_kernel[node]
             .then(|| program.attributes.number(node, code::NUM_BARRIERS).unwrap_or(own));
-        need(program, node, own, linked, self.barriers[node.index()])
+        need(program, node, own, linked, self.registers_and_barriers[node.index()][1])
     }
 
     fn stack(&self, program: &LinkedProgram<'_, '_>, node: NodeId) -> AccountStack {
@@ -148,10 +205,10 @@ impl FunctionFacts {
         &self,
         program: &LinkedProgram<'_, '_>,
         deepest: DeepestPath,
-    ) -> Option<usize> {
+    ) -> Option<u32> {
         let next = deepest.next?;
         match program.graph.vertex_node(next) {
-            Some(node) => Some(node.index()),
+            Some(node) => Some(node.index() as u32),
             None => self.function_behind(program, self.stack[next as usize]?),
         }
     }
@@ -165,33 +222,32 @@ fn need(
     linked: Option<u32>,
     largest: LargestNumber,
 ) -> AccountNeed {
-    let itself = Some(node.index());
+    let itself = Some(node.index() as u32);
     if program.merged.draft.relocatable {
         return AccountNeed { own, total: own, set_by: itself };
     }
     let total = linked.unwrap_or(largest.value);
-    let reached = program.graph.vertex_node(largest.vertex).map(DenseId::index);
+    let reached = || Some(program.graph.vertex_node(largest.vertex)?.index() as u32);
     let set_by = match total {
         _ if total == own => itself,
-        _ if total == largest.value => reached,
+        _ if total == largest.value => reached(),
         _ => None,
     };
     AccountNeed { own, total, set_by }
 }
 
-/// Barriers of a function without its callees.
-fn own_barriers(program: &LinkedProgram<'_, '_>, node: NodeId) -> u32 {
-    let of_attributes = records(program, node)
-        .filter(|record| record.code == code::NUM_BARRIERS)
-        .map(|record| record.number())
-        .max();
-    let of_flags = || {
+/// Barriers of a function without its callees, in the flags of its code.
+fn barriers_in_flags(program: &LinkedProgram<'_, '_>, node: NodeId) -> u32 {
+    let of_code = || {
+        if !program.attributes.flag_barriers.in_inputs {
+            return None;
+        }
         let site = program.symbols.all[program.graph.nodes[node]].definition?;
         let object = &program.objects[site.object];
         let text = object.symbol(site.index).defined_in()?;
         Some(object.section(text).barriers_of_cuda_12())
     };
-    of_attributes.or_else(of_flags).unwrap_or(0)
+    of_code().unwrap_or(0)
 }
 
 /// The attributes of a function in the input that defines it: those of its machine code, if it has
@@ -208,69 +264,84 @@ fn records<'d>(
     records.into_iter().flatten()
 }
 
-/// Sizes of shared sections and constant banks, by the code section of the kernel that they belong
-/// to.
-fn kernel_sections(program: &LinkedProgram<'_, '_>) -> HashMap<SectionId, Vec<(SectionKind, u64)>> {
-    let mut all: HashMap<SectionId, Vec<(SectionKind, u64)>> = HashMap::new();
-    for section in program.merged.draft.sections.values().filter(|section| !section.dropped) {
-        let kind = match section.kind {
-            SectionKind::Parameters => SectionKind::Constant(0),
-            kind @ (SectionKind::Constant(_) | SectionKind::Shared) => kind,
-            _ => continue,
-        };
-        if let Some(code) = section.owner {
-            all.entry(code).or_default().push((kind, section.size));
-        }
-    }
-    all
+/// The kernels of a program, and the sizes of what belongs to them.
+struct Kernels<'p, 'o, 'd> {
+    program: &'p LinkedProgram<'o, 'd>,
+    is_kernel: IdVec<NodeId, bool>,
+    sizes: EntrySizes<'p, 'o, 'd>,
+    /// Shared sections and constant banks with the code sections of their kernels, by these.
+    sections: Vec<(SectionId, SectionKind, u64)>,
 }
 
-fn kernel(
-    program: &LinkedProgram<'_, '_>,
-    node: NodeId,
-    report: &EntryReport,
-    sizes: &HashMap<SectionId, Vec<(SectionKind, u64)>>,
-) -> AccountKernel {
-    let code = program.merged.code(&program.graph, node);
-    let own = code.and_then(|code| sizes.get(&code)).map_or(&[][..], Vec::as_slice);
-    let constant = |&(kind, size): &(SectionKind, u64)| match kind {
-        SectionKind::Constant(bank) => Some((bank, size)),
-        _ => None,
-    };
-    let mut constants: Vec<(u8, u64)> = own.iter().filter_map(constant).collect();
-    // Local kernels of one name share their banks, which name one of them.
-    for (bank, size) in [(0, report.constant0), (2, report.constant2)] {
-        let is_own = constants.iter().any(|constant| constant.0 == bank);
-        let size = size.filter(|&size| size != 0 && !is_own);
-        constants.extend(size.map(|size| (bank, size)));
+impl<'p, 'o, 'd> Kernels<'p, 'o, 'd> {
+    fn of(program: &'p LinkedProgram<'o, 'd>) -> Self {
+        let graph = &program.graph;
+        let sizes = EntrySizes::of(program);
+        let mut is_kernel = IdVec::filled(false, graph.nodes.len());
+        graph.kernels().iter().for_each(|&kernel| is_kernel[kernel] = sizes.has(kernel));
+        let mut sections = Vec::new();
+        for section in program.merged.draft.sections.values().filter(|section| !section.dropped) {
+            let kind = match section.kind {
+                SectionKind::Parameters => SectionKind::Constant(0),
+                kind @ (SectionKind::Constant(_) | SectionKind::Shared) => kind,
+                _ => continue,
+            };
+            sections.extend(section.owner.map(|code| (code, kind, section.size)));
+        }
+        sections.sort_by_key(|section| section.0);
+        Kernels { program, is_kernel, sizes, sections }
     }
-    constants.sort_unstable();
-    constants.dedup_by_key(|bank| bank.0);
-    let shared = own.iter().find(|own| own.0 == SectionKind::Shared).map(|own| own.1);
-    // `-v` leaves the system's part out on sm_100 and later.
-    let system = program.options.target.reserved_shared.min(RESERVED_SHARED);
-    let shared = shared.unwrap_or(report.shared);
-    let number = program.graph.kernels().binary_search(&node);
-    let mut kernel = AccountKernel {
-        shared,
-        system_shared: system.min(shared),
-        dynamic_shared: number.is_ok_and(|number| program.data.shared.is_dynamic(number)),
-        constants,
-        textures: report.textures,
-        surfaces: report.surfaces,
-        samplers: report.samplers,
-        ..AccountKernel::default()
-    };
-    let mut parameters: Vec<KernelParameter> = Vec::new();
-    for record in records(program, node) {
-        match KernelParameter::of(&record) {
-            Some(parameter) => parameters.push(parameter),
-            None => kernel.take(&record),
+
+    fn has(&self, node: NodeId) -> bool {
+        self.is_kernel[node]
+    }
+
+    /// A kernel without what its attributes say.
+    fn without_attributes(
+        &self,
+        node: NodeId,
+        constants: &mut ListColumn<(u8, u64)>,
+    ) -> AccountKernel {
+        let (program, sizes) = (self.program, &self.sizes);
+        let own = program.merged.code(&program.graph, node).map_or(&[][..], |code| {
+            let rest = &self.sections[self.sections.partition_point(|section| section.0 < code)..];
+            &rest[..rest.iter().take_while(|section| section.0 == code).count()]
+        });
+        let mut banks: Vec<(u8, u64)> = Vec::with_capacity(own.len());
+        let mut shared = None;
+        for &(_, kind, size) in own {
+            match kind {
+                SectionKind::Constant(bank) => banks.push((bank, size)),
+                _ => shared = shared.or(Some(size)),
+            }
+        }
+        // Local kernels of one name share their banks, which name one of them.
+        for (bank, size) in [(0, sizes.constant0(node)), (2, sizes.constant2(node))] {
+            let is_own = banks.iter().any(|constant| constant.0 == bank);
+            let size = size.filter(|&size| size != 0 && !is_own);
+            banks.extend(size.map(|size| (bank, size)));
+        }
+        banks.sort_unstable();
+        banks.dedup_by_key(|bank| bank.0);
+        constants.push(banks);
+        // Objects do not have it yet. `-v` leaves it out on sm_100 and later.
+        let system = match program.merged.draft.relocatable {
+            true => 0,
+            false => program.options.target.reserved_shared.min(RESERVED_SHARED),
+        };
+        let shared = shared.unwrap_or_else(|| sizes.shared(node));
+        let number = program.graph.kernels().binary_search(&node);
+        let [textures, surfaces, samplers] = sizes.slots(node);
+        AccountKernel {
+            shared,
+            system_shared: system.min(shared),
+            dynamic_shared: number.is_ok_and(|number| program.data.shared.is_dynamic(number)),
+            textures,
+            surfaces,
+            samplers,
+            ..AccountKernel::default()
         }
     }
-    parameters.sort_by_key(|parameter| parameter.ordinal);
-    kernel.parameters = parameters.iter().map(|one| (one.offset, one.size)).collect();
-    kernel
 }
 
 impl AccountKernel {

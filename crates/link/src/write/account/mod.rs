@@ -5,12 +5,17 @@
 //! their places in its lists. Guaranteed: it is made only on request, in time linear in the inputs
 //! and the output, and is the same for any number of threads.
 
+mod columns;
 mod definitions;
 mod functions;
 mod sections;
 
 use super::Image;
 use crate::base::session::Session;
+
+pub use columns::{ListColumn, TextColumn};
+pub use definitions::AccountDefinitions;
+pub use functions::AccountFunctions;
 
 /// The account of an image takes as long as writing this part of its bytes, more or less.
 const IMAGE_BYTES: usize = 4;
@@ -19,34 +24,30 @@ const IMAGE_BYTES: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
     /// The functions of the output, in the order in which the inputs name them.
-    pub functions: Vec<AccountFunction>,
+    pub functions: AccountFunctions,
     /// Prototypes of indirect calls.
     pub prototypes: Vec<AccountPrototype>,
-    /// The variables of the output, in the order of the inputs.
-    pub variables: Vec<AccountVariable>,
+    /// The variables of the output, and the definitions that are not in it.
+    pub definitions: AccountDefinitions,
     /// The kinds of the sections.
     pub section_kinds: Vec<OutputSectionKind>,
     /// The sections of the output in file order, without the null section.
     pub sections: Vec<OutputSection>,
-    /// Definitions of the inputs that nothing needs, in the order of the inputs.
-    pub removed: Vec<AccountRemoval>,
-    /// Definitions of the inputs that lost to another of that name, in the order of the inputs.
-    pub copies: Vec<DroppedCopy>,
+    /// What sections are put together of that come from no object as a whole.
+    pub pieces: Vec<Contribution>,
     /// Relocation records of the output, by type, ascending.
     pub relocations: Vec<KeptRelocations>,
     /// Bytes of the output.
     pub size: u64,
 }
 
-/// A function of the output.
+/// A function of the output. Its name and its lists are in columns of [`AccountFunctions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountFunction {
-    /// The mangled name.
-    pub name: String,
     /// The object whose definition counts; `None` for a function that no input defines.
-    pub object: Option<usize>,
+    pub object: Option<u32>,
     /// The section of its machine code.
-    pub section: Option<usize>,
+    pub section: Option<u32>,
     /// Where the code begins in the section, bytes.
     pub offset: u64,
     /// Bytes of its machine code.
@@ -61,12 +62,8 @@ pub struct AccountFunction {
     pub address_taken: bool,
     /// It can call itself, directly or through others.
     pub is_recursive: bool,
-    /// Functions that it calls directly.
-    pub calls: Vec<usize>,
-    /// Prototypes of its indirect calls.
-    pub indirect: Vec<usize>,
-    /// Data that only kernels have.
-    pub kernel: Option<Box<AccountKernel>>,
+    /// The place among [`AccountFunctions::kernels`] of the data that only kernels have.
+    pub kernel: Option<u32>,
 }
 
 /// What a function needs, alone and with all that it calls.
@@ -79,7 +76,7 @@ pub struct AccountNeed {
     pub total: u32,
     /// The function that needs as many: the function itself if it does. `None` if no function that
     /// it can call does: then the linker gave the kernel the number of the whole program.
-    pub set_by: Option<usize>,
+    pub set_by: Option<u32>,
 }
 
 /// What a function needs of the stack, in bytes.
@@ -90,10 +87,10 @@ pub struct AccountStack {
     /// With the deepest chain of calls; `None` if there is no largest number, and with `-r`.
     pub total: Option<u32>,
     /// The next function of the deepest chain; `None` at its end.
-    pub next: Option<usize>,
+    pub next: Option<u32>,
 }
 
-/// Data that only kernels have. Sizes are bytes.
+/// Data that only kernels have. Sizes are bytes. Its lists are in columns of [`AccountFunctions`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountKernel {
     /// Static shared memory of a block, with the part that the system keeps (sm_90 and later).
@@ -102,8 +99,6 @@ pub struct AccountKernel {
     pub system_shared: u64,
     /// It uses shared memory whose size the launch decides.
     pub dynamic_shared: bool,
-    /// Numbers and sizes of its constant banks, ascending.
-    pub constants: Vec<(u8, u64)>,
     /// Legacy textures that it can use.
     pub textures: usize,
     /// Legacy surfaces that it can use.
@@ -114,8 +109,6 @@ pub struct AccountKernel {
     pub parameter_offset: u32,
     /// All parameters together.
     pub parameter_size: u32,
-    /// The parameters in order: offset, bytes.
-    pub parameters: Vec<(u32, u32)>,
     /// How it may be launched.
     pub bounds: LaunchBounds,
 }
@@ -147,14 +140,12 @@ pub struct AccountPrototype {
 /// A variable of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountVariable {
-    /// The mangled name.
-    pub name: String,
     /// Where it is.
     pub space: AccountSpace,
     /// The object whose definition counts; `None` for a tentative definition.
-    pub object: Option<usize>,
+    pub object: Option<u32>,
     /// The section; `None` for shared variables, which have a place in each kernel.
-    pub section: Option<usize>,
+    pub section: Option<u32>,
     /// Where it is in the section, bytes.
     pub offset: u64,
     /// Bytes.
@@ -193,24 +184,33 @@ pub struct OutputSectionKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputSection {
     /// The place of its kind.
-    pub kind: usize,
+    pub kind: u32,
+    /// The function that it belongs to.
+    pub function: Option<u32>,
     /// Offset in the file, bytes.
     pub offset: u64,
     /// Bytes, in the file or not.
     pub size: u64,
-    /// The function that it belongs to.
-    pub function: Option<usize>,
+    /// What it is made of.
+    pub source: SectionSource,
+}
+
+/// What a section of the output is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectionSource {
+    /// The linker makes it.
+    Linker,
     /// The object that it comes from as a whole.
-    pub object: Option<usize>,
-    /// What it is put together of otherwise, by offset; empty for a section that the linker makes.
-    pub pieces: Vec<Contribution>,
+    Object(u32),
+    /// Some of [`Account::pieces`], by offset: the first one, and how many.
+    Pieces(u32, u32),
 }
 
 /// What an object brings to a section of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contribution {
     /// The object.
-    pub object: usize,
+    pub object: u32,
     /// Offset in the section, bytes.
     pub offset: u64,
     /// Bytes.
@@ -220,10 +220,8 @@ pub struct Contribution {
 /// A definition that is not in the output because nothing needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountRemoval {
-    /// The mangled name.
-    pub name: String,
     /// The object that defines it.
-    pub object: usize,
+    pub object: u32,
     /// True for a function, false for a variable.
     pub function: bool,
     /// Bytes.
@@ -245,16 +243,14 @@ pub enum RemovalReason {
 /// A definition that lost to another of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedCopy {
-    /// The mangled name.
-    pub name: String,
     /// The object that defines it.
-    pub object: usize,
+    pub object: u32,
     /// True for a function, false for a variable.
     pub function: bool,
     /// Bytes.
     pub size: u64,
     /// The object whose definition counts.
-    pub winner: usize,
+    pub winner: u32,
     /// Bytes of that definition.
     pub kept: u64,
 }
@@ -270,32 +266,38 @@ pub struct KeptRelocations {
     pub count: u64,
 }
 
+impl Account {
+    /// The pieces of a section that comes from no object as a whole.
+    pub fn pieces_of(&self, section: &OutputSection) -> &[Contribution] {
+        match section.source {
+            SectionSource::Pieces(first, count) => &self.pieces[first as usize..][..count as usize],
+            SectionSource::Linker | SectionSource::Object(_) => &[],
+        }
+    }
+}
+
 impl Image<'_, '_> {
     /// The account of the link, made by the threads of a session.
     pub fn account(&self, session: &Session) -> Account {
         let program = &self.program;
         let work = usize::try_from(self.size()).unwrap_or(usize::MAX) / IMAGE_BYTES;
-        let places = sections::places(self);
-        let sections = || sections::rows(self, &places);
-        let functions = || functions::functions(program, &places);
-        let definitions = || definitions::Definitions::of(program, &places);
+        let numbers = &self.layout.numbers;
+        let sections = || sections::Sections::of(self);
+        let functions = || AccountFunctions::of(program, numbers);
+        let definitions = || AccountDefinitions::of(program, numbers);
         let others = || (definitions(), sections::kept(self));
         let (sections, (functions, (definitions, relocations))) =
             session.join(work, sections, || session.join(work, functions, others));
-        let definitions::Definitions { variables, removed, copies } = definitions;
-        let size = self.size();
-        let prototypes = functions::prototypes(program);
-        let (section_kinds, sections) = sections;
+        let sections::Sections { kinds, rows, pieces } = sections;
         Account {
-            section_kinds,
             functions,
-            prototypes,
-            variables,
-            sections,
-            removed,
-            copies,
+            prototypes: functions::prototypes(program),
+            definitions,
+            section_kinds: kinds,
+            sections: rows,
+            pieces,
             relocations,
-            size,
+            size: self.size(),
         }
     }
 }

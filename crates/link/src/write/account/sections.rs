@@ -3,181 +3,232 @@
 //! In: the image. Out: [`OutputSection`]s in file order. Guaranteed: names, offsets and sizes are
 //! those that are written.
 
-use std::collections::BTreeMap;
-
 use culd_cubin::encode::SectionHeader;
 use culd_cubin::text_of;
 use culd_reloc::RelocType;
 use hashbrown::HashMap;
 
+use super::super::types::TypeCounts;
 use super::super::{Image, ImageWriter};
-use super::{Contribution, KeptRelocations, OutputSection, OutputSectionKind};
+use super::{Contribution, KeptRelocations, OutputSection, OutputSectionKind, SectionSource};
+use crate::base::derived_names::DerivedPrefix;
 use crate::base::half::Halves;
-use crate::base::id::{DenseId, IdVec, NodeId, SectionId};
+use crate::base::id::{DenseId, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
-use crate::relocs::relocated::ResolvedRelocs;
+use crate::layout::numbers::Numbers;
+use crate::relocs::kept::OutRecord;
 
-/// By section of the draft: its place among the sections of the output, without the null section;
-/// `None` if the output does not have it.
-pub(super) type Places = IdVec<SectionId, Option<usize>>;
+/// The place of a section among those of the output, without the null section; `None` if the output
+/// does not have it.
+pub(super) fn place(numbers: &Numbers, section: SectionId) -> Option<u32> {
+    // The null section is no row.
+    numbers.index(section).checked_sub(1)
+}
 
-/// The places of the sections.
-pub(super) fn places(image: &Image<'_, '_>) -> Places {
-    let mut places = IdVec::filled(None, image.program.merged.draft.sections.len());
-    let first = image.layout.numbers.first_index() as usize;
-    for (place, &id) in image.layout.numbers.order.iter().enumerate() {
-        // The null section is no row.
-        places[id] = Some(first - 1 + place);
+/// The sections of the output, their kinds, and the pieces that they are put together of.
+pub(super) struct Sections {
+    pub(super) kinds: Vec<OutputSectionKind>,
+    pub(super) rows: Vec<OutputSection>,
+    pub(super) pieces: Vec<Contribution>,
+}
+
+impl Sections {
+    pub(super) fn of(image: &Image<'_, '_>) -> Self {
+        let (kinds, mut rows) = rows_without_sources(image);
+        let pieces = add_sources(image, &mut rows);
+        Sections { kinds, rows, pieces }
     }
-    places
 }
 
-/// The sections of the output, and their kinds.
-pub(super) fn rows(
-    image: &Image<'_, '_>,
-    places: &Places,
-) -> (Vec<OutputSectionKind>, Vec<OutputSection>) {
-    let (kinds, mut rows) = rows_without_pieces(image, &owners(image, places));
-    add_pieces(image, places, &mut rows);
-    (kinds, rows)
-}
-
-/// What sections have in common, with borrowed names.
+/// What sections have in common.
 #[derive(PartialEq, Eq, Hash, Clone, Copy)]
-struct KindKey<'n> {
-    name: &'n [u8],
-    of_function: bool,
+struct KindKey<N> {
     sh_type: u32,
     flags: u64,
     align: u64,
+    name: N,
 }
 
-/// By section of the output: the function to which it belongs. Code belongs to its function, other
-/// sections to the function of the code that they name.
-fn owners(image: &Image<'_, '_>, places: &Places) -> Vec<Option<NodeId>> {
+impl<N> KindKey<N> {
+    fn of(header: &SectionHeader, name: N) -> Self {
+        let SectionHeader { sh_type, flags, align, .. } = *header;
+        KindKey { sh_type, flags, align, name }
+    }
+}
+
+/// The kinds of sections, in the order in which they are met.
+#[derive(Default)]
+struct Kinds<'n> {
+    /// By the name, or its part in front of the name of a function.
+    known: HashMap<KindKey<(&'n [u8], bool)>, u32>,
+    all: Vec<OutputSectionKind>,
+    /// By the known prefix in front of the name of a function: no name is read for it, as it would
+    /// have to be fetched from memory.
+    prefixed: HashMap<KindKey<DerivedPrefix>, u32>,
+    /// The last of these. Sections of one kind mostly stand together.
+    last: Option<(KindKey<DerivedPrefix>, u32)>,
+}
+
+impl<'n> Kinds<'n> {
+    /// The kind of a section with a function. `derived` is the prefix of its name, if that is
+    /// known, `names` gives its name and that of its function.
+    fn of_function(
+        &mut self,
+        header: &SectionHeader,
+        derived: Option<DerivedPrefix>,
+        names: impl FnOnce() -> (&'n [u8], &'n [u8]),
+    ) -> u32 {
+        let by_name = |kinds: &mut Self| {
+            let (name, function) = names();
+            let prefix = name.strip_suffix(function);
+            kinds.named(header, prefix.unwrap_or(name), prefix.is_some())
+        };
+        let Some(prefix) = derived else { return by_name(self) };
+        let key = KindKey::of(header, prefix);
+        if let Some((last, kind)) = self.last
+            && last == key
+        {
+            return kind;
+        }
+        let known = self.prefixed.get(&key).copied();
+        let kind = known.unwrap_or_else(|| by_name(self));
+        self.prefixed.insert(key, kind);
+        self.last = Some((key, kind));
+        kind
+    }
+
+    /// The kind of a section with this name, or with this part of the name in front of that of its
+    /// function.
+    fn named(&mut self, header: &SectionHeader, name: &'n [u8], of_function: bool) -> u32 {
+        let all = &mut self.all;
+        *self.known.entry(KindKey::of(header, (name, of_function))).or_insert_with(|| {
+            let SectionHeader { sh_type, flags, align, .. } = *header;
+            all.push(OutputSectionKind { name: text_of(name), of_function, sh_type, flags, align });
+            all.len() as u32 - 1
+        })
+    }
+}
+
+/// The function to which a section belongs. Code belongs to its function, other sections to the
+/// function of the code that they name.
+fn owner(image: &Image<'_, '_>, id: SectionId) -> Option<NodeId> {
     let program = &image.program;
     let draft = &program.merged.draft;
-    let of_code = |code: SectionId| -> Option<NodeId> {
-        let symbol = draft.sections[code].function?;
-        program.graph.node(draft.symbols[symbol].program?)
-    };
-    let mut owners = vec![None; image.layout.section_count().saturating_sub(1)];
-    for (id, section) in draft.sections.iter() {
-        let Some(place) = places[id] else { continue };
-        let code = match section.kind {
-            SectionKind::Text => Some(id),
-            SectionKind::Reloc | SectionKind::Resolved => {
-                section.owner.map(|target| draft.sections[target].owner.unwrap_or(target))
-            }
-            SectionKind::CuInfo => None,
-            _ => section.owner,
-        };
-        owners[place] = code.and_then(of_code);
-    }
-    // Sections of the Mercury half belong to the function of their counterpart.
-    let Some(mercury) = &image.layout.mercury else { return owners };
-    for &id in &mercury.order {
-        // The null section is no row.
-        let row = (mercury.index(id) as usize).checked_sub(1);
-        let function = places[id].and_then(|place| owners[place]);
-        if let Some(row) = row.and_then(|row| owners.get_mut(row)) {
-            *row = function;
+    let section = &draft.sections[id];
+    let code = match section.kind {
+        SectionKind::Text => id,
+        SectionKind::Reloc | SectionKind::Resolved => {
+            let target = section.owner?;
+            draft.sections[target].owner.unwrap_or(target)
         }
-    }
-    owners
+        SectionKind::CuInfo => return None,
+        _ => section.owner?,
+    };
+    let symbol = draft.sections[code].function?;
+    program.graph.node(draft.symbols[symbol].program?)
 }
 
 /// The sections by the headers that are written, without that of the null section.
-fn rows_without_pieces(
-    image: &Image<'_, '_>,
-    owners: &[Option<NodeId>],
-) -> (Vec<OutputSectionKind>, Vec<OutputSection>) {
+fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<OutputSection>) {
     let program = &image.program;
-    let names = &program.merged.draft.names;
+    let (numbers, draft) = (&image.layout.numbers, &program.merged.draft);
     let strings = SectionNames::of(image);
     let writer = ImageWriter::new(image);
     let tables = writer.table_headers();
-    let mut known: HashMap<KindKey<'_>, usize> = HashMap::new();
-    let mut kinds: Vec<KindKey<'_>> = Vec::new();
-    let mut last: Option<(KindKey<'_>, usize)> = None;
-    let mut row = |(place, &owner): (usize, &Option<NodeId>)| {
-        let header = writer.section_header(&tables, place + 1);
-        let name = strings.get(place, &header);
-        let function = owner.map(|node| {
-            let function = program.merged.function(&program.graph, node);
-            names.get(program.merged.draft.symbols[function].name)
-        });
-        let prefix = function.and_then(|function| name.strip_suffix(function));
-        let key = KindKey {
-            name: prefix.unwrap_or(name),
-            of_function: prefix.is_some(),
-            sh_type: header.sh_type,
-            flags: header.flags,
-            align: header.align,
+    let mut kinds = Kinds::default();
+    // `id` is the section, if its name in the draft is the one that is written.
+    let mut row = |header: SectionHeader, place: usize, id: Option<SectionId>, owner| {
+        let kind = match owner {
+            None => kinds.named(&header, strings.get(place, &header), false),
+            Some(node) => {
+                let function = program.merged.function(&program.graph, node);
+                let function = draft.symbols[function].name;
+                let derived =
+                    id.and_then(|id| draft.names.derived_prefix(draft.sections[id].name, function));
+                let names = || (strings.get(place, &header), draft.names.get(function));
+                kinds.of_function(&header, derived, names)
+            }
         };
-        // Sections of one kind mostly stand together.
-        let kind = match last {
-            Some((last_key, kind)) if last_key == key => kind,
-            _ => *known.entry(key).or_insert_with(|| {
-                kinds.push(key);
-                kinds.len() - 1
-            }),
-        };
-        last = Some((key, kind));
         OutputSection {
             kind,
+            function: owner.map(|node: NodeId| node.index() as u32),
             offset: header.offset,
             size: header.size,
-            function: owner.map(DenseId::index),
-            object: None,
-            pieces: Vec::new(),
+            source: SectionSource::Linker,
         }
     };
-    let rows = owners.iter().enumerate().map(&mut row).collect();
-    let kind = |key: KindKey<'_>| OutputSectionKind {
-        name: text_of(key.name),
-        of_function: key.of_function,
-        sh_type: key.sh_type,
-        flags: key.flags,
-        align: key.align,
-    };
-    (kinds.into_iter().map(kind).collect(), rows)
+    let count = image.layout.section_count().saturating_sub(1);
+    let mut rows = Vec::with_capacity(count);
+    // The null section is no row.
+    let first = numbers.first_index() as usize - 1;
+    rows.extend(
+        (0..first).map(|place| row(writer.section_header(&tables, place + 1), place, None, None)),
+    );
+    let own_names = strings.table.is_none();
+    let own = numbers.order.iter().zip(first..);
+    rows.extend(own.map(|(&id, place)| {
+        row(writer.own_header(id), place, own_names.then_some(id), owner(image, id))
+    }));
+    // Sections of the Mercury half belong to the function of their counterpart.
+    let mut counterparts = vec![None; count.saturating_sub(rows.len())];
+    if let Some(mercury) = &image.layout.mercury {
+        for &id in &mercury.order {
+            let at = (mercury.index(id) as usize).checked_sub(1 + rows.len());
+            if let Some(counterpart) = at.and_then(|at| counterparts.get_mut(at)) {
+                *counterpart = place(numbers, id).map(|_| id);
+            }
+        }
+    }
+    let others = counterparts.into_iter().zip(rows.len()..);
+    rows.extend(others.map(|(id, place)| {
+        let owner = id.and_then(|id| owner(image, id));
+        row(writer.section_header(&tables, place + 1), place, None, owner)
+    }));
+    (kinds.all, rows)
 }
 
-/// Notes the pieces of each object. Sections whose bytes the linker makes have none.
-fn add_pieces(image: &Image<'_, '_>, places: &Places, rows: &mut [OutputSection]) {
+/// Notes what the objects bring to each section; returns the pieces of those that come from no
+/// object as a whole. Sections whose bytes the linker makes have none.
+fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contribution> {
     let (merged, contents) = (&image.program.merged, &image.contents.sass);
+    // With the section of each.
+    let mut pieces: Vec<(u32, Contribution)> = Vec::new();
     for (object, file) in image.program.objects.iter() {
         for (index, section) in file.cubin.section_indices() {
             let SectionPlacement::At { section: out, base } = merged.placement(object, index)
             else {
                 continue;
             };
-            let made = contents.size(out).is_some();
-            let Some(place) = places[out].filter(|_| section.size != 0 && !made) else {
+            if contents.has(out) || section.size == 0 {
                 continue;
-            };
-            let piece = Contribution { object: object.index(), offset: base, size: section.size };
-            rows[place].add_piece(piece);
+            }
+            let Some(place) = place(&image.layout.numbers, out) else { continue };
+            let row = &mut rows[place as usize];
+            let object = object.index() as u32;
+            let piece = Contribution { object, offset: base, size: section.size };
+            // Most sections come from one object as a whole.
+            match row.source {
+                SectionSource::Linker if piece.offset == 0 && piece.size == row.size => {
+                    row.source = SectionSource::Object(piece.object);
+                    continue;
+                }
+                SectionSource::Object(object) => {
+                    pieces.push((place, Contribution { object, offset: 0, size: row.size }));
+                }
+                SectionSource::Linker | SectionSource::Pieces(..) => {}
+            }
+            row.source = SectionSource::Pieces(0, 0);
+            pieces.push((place, piece));
         }
     }
-    for row in rows.iter_mut().filter(|row| row.pieces.len() > 1) {
-        row.pieces.sort_by_key(|piece| piece.offset);
+    pieces.sort_by_key(|(place, piece)| (*place, piece.offset));
+    let mut first = 0;
+    for own in pieces.chunk_by(|one, other| one.0 == other.0) {
+        rows[own[0].0 as usize].source = SectionSource::Pieces(first, own.len() as u32);
+        first += own.len() as u32;
     }
-}
-
-impl OutputSection {
-    /// Most sections come from one object as a whole: they need no list.
-    fn add_piece(&mut self, piece: Contribution) {
-        if let Some(object) = self.object.take() {
-            self.pieces.push(Contribution { object, offset: 0, size: self.size });
-        }
-        match self.pieces[..] {
-            [] if piece.offset == 0 && piece.size == self.size => self.object = Some(piece.object),
-            _ => self.pieces.push(piece),
-        }
-    }
+    pieces.into_iter().map(|(_, piece)| piece).collect()
 }
 
 /// The names of the sections of the output.
@@ -219,28 +270,21 @@ impl<'i> SectionNames<'i> {
     }
 }
 
-/// How many relocation records of each type the output has.
+/// How many relocation records of each type the output has: those that were counted when they were
+/// written, or else those that will be written.
 pub(super) fn kept(image: &Image<'_, '_>) -> Vec<KeptRelocations> {
-    let Halves { sass, mercury } = &image.relocated;
-    // Types are small numbers; a table is faster than a map.
-    let mut counts = vec![0u64; FEW_TYPES as usize];
-    let mut others: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut count = |relocated: &ResolvedRelocs| {
-        for id in relocated.sections.ids() {
-            relocated.each_kept(&image.program.objects, id, |record| {
-                match counts.get_mut(record.kind as usize) {
-                    Some(count) => *count += 1,
-                    None => *others.entry(record.kind).or_default() += 1,
-                }
-            });
-        }
-    };
-    count(sass);
-    mercury.iter().for_each(count);
-    let few = (0..FEW_TYPES).zip(counts).filter(|row| row.1 != 0);
     let row = |(kind, count)| KeptRelocations { kind, name: RelocType(kind).to_string(), count };
-    few.chain(others).map(row).collect()
+    let counts = image.types.as_ref().map(TypeCounts::all).unwrap_or_default();
+    if !counts.is_empty() {
+        return counts.into_iter().map(row).collect();
+    }
+    let counts = TypeCounts::default();
+    let Halves { sass, mercury } = &image.relocated;
+    for relocated in std::iter::once(sass).chain(mercury) {
+        for id in relocated.sections.ids() {
+            let count = |record: OutRecord| counts.add_many((record.kind, 1));
+            relocated.each_kept(&image.program.objects, id, count);
+        }
+    }
+    counts.all().into_iter().map(row).collect()
 }
-
-/// Types of relocations below this number have a place in a table.
-const FEW_TYPES: u32 = 256;
