@@ -28,7 +28,7 @@ a.ltoir
 lost.ltoir
 calls.ltoir
 child.ltoir
-child.ltoir -lcudadevrt # order new
+child.ltoir -lcudadevrt
 parts.ltoir more.ltoir
 x.ltoir -r # relocatable old
 a.ltoir -r # relocatable old
@@ -80,7 +80,7 @@ a.ltoir b.ltoir c.cubin -kernels-used=k2
 a.ltoir b.ltoir c.cubin -r
 a.ltoir b.ltoir c.cubin -g # kept later
 a.ltoir b.ltoir c.cubin -ptx
-parts.ltoir more.cubin needs.cubin # order new
+parts.ltoir more.cubin needs.cubin
 parts.ltoir more.ltoir needs.cubin # closed
 parts.ltoir more.ltoir needs.ptx -maxrregcount=24 # closed
 ";

@@ -3,9 +3,7 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
-use ListedDifference::{
-    Demanded, Folder, Library, Lost, Names, Order, Shared, Variables, Within, Words,
-};
+use ListedDifference::{Demanded, Folder, Library, Lost, Order, Shared, Variables, Within, Words};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -70,28 +68,33 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("x.ptx y.o z.o -lcudadevrt", &[]),
             ("x.ptx y.o z.cubin -lcudadevrt", &[]),
             ("x.o ys.o", &[]),
-            ("parts.o more.o needss.o -lcudadevrt", &[Variables]),
-            ("needss.o parts.o more.o -lcudadevrt", &[Variables]),
-            ("parts.o needss.o more.o -lcudadevrt", &[Variables]),
-            ("parts.o mores.o needss.o -lcudadevrt", &[Variables]),
-            ("partss.o more.o needs.ptx -lcudadevrt", &[Variables]),
-            ("pool.o pooleds.o -lcudadevrt", &[Shared]),
+            ("parts.o more.o needss.o -lcudadevrt", &[]),
+            ("needss.o parts.o more.o -lcudadevrt", &[]),
+            ("parts.o needss.o more.o -lcudadevrt", &[]),
+            ("parts.o mores.o needss.o -lcudadevrt", &[]),
+            ("partss.o more.o needs.ptx -lcudadevrt", &[]),
+            ("pool.o pooleds.o -lcudadevrt", &[]),
             ("calls.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[Variables]),
-            ("-v parts.o more.o needss.o -lcudadevrt", &[Variables]),
+            ("-v parts.o more.o needss.o -lcudadevrt", &[]),
             // LTO-IR whose names and order nothing tells.
-            ("callsl.o ys.o -lcudadevrt", &[Order]),
+            ("callsl.o ys.o -lcudadevrt", &[]),
             ("al.o bl.o cs.o -lcudadevrt", &[]),
-            ("partsl.o morel.o needss.o -lcudadevrt", &[Names]),
+            ("partsl.o morel.o needss.o -lcudadevrt", &[]),
             ("fastl.o slows.o -lcudadevrt", &[]),
             ("fasts.o slowe.o -lcudadevrt", &[]),
             ("pooll.o pooleds.o -lcudadevrt", &[]),
             ("poole.o pooleds.o -lcudadevrt", &[]),
             ("partse.o moree.o needss.o -lcudadevrt", &[]),
             ("fastf.o slows.o -lcudadevrt", &[]),
+            // Lines of source files.
+            ("partsi.o morei.o needss.o -lcudadevrt", &[Variables]),
+            ("partsi.o mores.o needss.o -lcudadevrt", &[Order, Variables]),
+            ("pooli.o pooleds.o -lcudadevrt", &[Order, Shared]),
+            ("-Xptxas=-lineinfo partsl.o mores.o needss.o -lcudadevrt", &[Order, Variables]),
             // nvlink loses bare LTO-IR.
             ("x.ltoir ys.o", &[Lost]),
-            ("parts.ltoir more.ltoir needss.o", &[Lost, Names]),
+            ("parts.ltoir more.ltoir needss.o", &[Lost]),
             ("as.o b.ltoir c.o -lcudadevrt", &[Lost]),
         ],
     },
@@ -114,7 +117,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
         name: "objects",
         links: &[
             ("-r a.o b.o c.o -lcudadevrt", &[]),
-            ("-r parts.o more.o -lcudadevrt", &[Variables]),
+            ("-r parts.o more.o -lcudadevrt", &[]),
             ("-r a.o b.o cs.o -lcudadevrt", &[]),
             ("-r x.o y.o -lcudadevrt", &[]),
             ("-r a.o -lcudadevrt", &[]),
@@ -150,11 +153,11 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-kernels-used=l*d host.ltoir", &[]),
             // With other code.
             ("host.o guests.o -lcudadevrt", &[]),
-            ("host.o x.o guests.o -lcudadevrt", &[Variables]),
-            ("host.o x.o ys.o -lcudadevrt", &[Variables]),
-            ("-ignore-host-info host.o x.o guests.o -lcudadevrt", &[Variables]),
-            ("-kernels-used=launched host.o x.o guests.o -lcudadevrt", &[Variables]),
-            ("-variables-used=second host.o x.o guests.o -lcudadevrt", &[Variables]),
+            ("host.o x.o guests.o -lcudadevrt", &[]),
+            ("host.o x.o ys.o -lcudadevrt", &[]),
+            ("-ignore-host-info host.o x.o guests.o -lcudadevrt", &[]),
+            ("-kernels-used=launched host.o x.o guests.o -lcudadevrt", &[]),
+            ("-variables-used=second host.o x.o guests.o -lcudadevrt", &[]),
         ],
     },
     LtoFamily {

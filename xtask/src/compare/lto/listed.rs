@@ -17,16 +17,15 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions have another order, because the LTO-IR is one piece: 13.2 and later.
+    /// Functions have another order, because the LTO-IR is one piece: 13.2 and later, where the
+    /// text of PTX counts.
     Order,
-    /// Variables have another order: 13.0 and 13.1, sm_100 and later.
+    /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
     Variables,
-    /// Shared variables are aligned to 16 bytes.
+    /// Shared variables are aligned to 16 bytes where the text counts.
     Shared,
     /// More is kept, because the name of a used symbol occurs in that of another.
     Within,
-    /// Weak variables of a piece without siblings are local.
-    Names,
     /// libcudadevrt is left out if only dead code needs it.
     Library,
     /// nvlink loses LTO-IR that is in no host object: 13.4 and earlier.
@@ -44,8 +43,7 @@ pub(super) enum ListedDifference {
 }
 
 use ListedDifference::{
-    Demanded, Early, Folder, Library, Lost, Names, Order, PtxFiles, Shared, Variables, Within,
-    Words,
+    Demanded, Early, Folder, Library, Lost, Order, PtxFiles, Shared, Variables, Within, Words,
 };
 
 impl ListedDifference {
@@ -56,7 +54,6 @@ impl ListedDifference {
             Variables => "variables",
             Shared => "shared",
             Within => "within",
-            Names => "names",
             Library => "library",
             Lost => "lost",
             Demanded => "demanded",
@@ -69,7 +66,7 @@ impl ListedDifference {
 
     /// True for an entry about the layout of the program.
     fn is_about_layout(self) -> bool {
-        matches!(self, Order | Variables | Shared | Names)
+        matches!(self, Order | Variables | Shared)
     }
 }
 
@@ -117,12 +114,19 @@ impl DifferingLink<'_> {
         let number: u32 = digits.parse().unwrap_or(0);
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
-            Order => minor >= 2 && lto == 1,
-            Variables => minor <= 1 && number >= 100,
+            Order => minor >= 2 && lto == 1 && self.text_counts(),
+            Variables => minor <= 1 && number >= 100 && self.text_counts(),
+            Shared => self.text_counts(),
             Lost => minor <= 4,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,
         }
+    }
+
+    /// True where comments or lines of source files keep culd from the text in an object.
+    fn text_counts(&self) -> bool {
+        const OPTIONS: [&str; 3] = ["-emit-ptx", "-g", "-Xptxas=-lineinfo"];
+        self.words.iter().any(|word| OPTIONS.contains(&word.as_str()) || word.ends_with("i.o"))
     }
 
     fn is(&self, listed: ListedDifference, all: &[ListedDifference]) -> Result<bool> {
@@ -159,7 +163,7 @@ impl DifferingLink<'_> {
                 }
                 // The same PTX in a fat binary.
                 PtxFiles => self.is_link_of(&self.renamed(&[(".ptx", "p.fatbin")]), all)?,
-                Early | Order | Variables | Shared | Names => false,
+                Early | Order | Variables | Shared => false,
             })
     }
 
@@ -363,8 +367,6 @@ impl DifferingLink<'_> {
             let Some(image) = self.linked(image)? else { return Ok(false) };
             let program = ProgramText::read(&image, &Objects::parse(&objects)?);
             let Ok(program) = program else { return Ok(false) };
-            let program =
-                if layout.contains(&Names) { program.with_weak_as_local() } else { program };
             programs.push(if layout.contains(&Shared) {
                 program.without_alignments()
             } else {

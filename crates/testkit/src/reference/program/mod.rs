@@ -64,22 +64,6 @@ impl ProgramText {
         self
     }
 
-    /// The same with weak variables as local ones.
-    #[must_use]
-    pub fn with_weak_as_local(mut self) -> Self {
-        let variables = self.items.iter_mut().filter(|(key, _)| key.starts_with("variable "));
-        for line in variables.filter_map(|(_, lines)| lines.first_mut()) {
-            let info = line.strip_prefix("info=0x").and_then(|rest| rest.split_once(' '));
-            let number = info.and_then(|(info, _)| u8::from_str_radix(info, 16).ok());
-            if let (Some((_, rest)), Some(number)) = (info, number)
-                && number >> 4 == stb::WEAK
-            {
-                *line = format!("info={:#x} {rest}", number & 0xf);
-            }
-        }
-        self
-    }
-
     /// True if one program lacks sections of shared memory of the other, and there is no other
     /// difference.
     pub fn differs_in_shared_sections(&self, other: &Self) -> bool {
