@@ -229,7 +229,9 @@ impl Dist {
         };
         let programs = files("bin", PROGRAMS.into_iter().chain([LINKER]).collect());
         let libraries = files("lib", LIBRARIES.map(|library| library.2).to_vec());
-        wheel::make(&self.zig, &self.folders, (&programs, &libraries), &self.at("packages")?)?;
+        let bill = self.at("share/doc/culd")?.join(BILL);
+        let files = (programs.as_slice(), libraries.as_slice());
+        wheel::make(&self.zig, &self.folders, files, &bill, &self.at("packages")?)?;
         Ok(())
     }
 
