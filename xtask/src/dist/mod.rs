@@ -74,7 +74,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let named = args.option::<PathBuf>("--to")?;
-    let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
+    // Some tools run in other folders.
+    let dist = std::path::absolute(named.unwrap_or_else(|| workspace::target().join("dist")))?;
     let wheel_only = args.flag("--wheel");
     let pack_only = args.flag("--pack");
     let arch = args.option("--arch")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
