@@ -4,20 +4,21 @@
 //! In: `testdata/cli/*.toml` ([`Transcript`]). Out: one test per run. Guaranteed: each run has its
 //! own folder with exactly the files it names. The command is the one built here.
 //! `UNDER_TEST=nvlink` runs the real nvlink instead, for runs with `nvlink = true`, and so confirms
-//! their expectations.
+//! their expectations. `UNDER_TEST=PATH/culd.exe` runs the command of Windows, by wine; there the
+//! words of the system's errors do not count, and `testdata/hosts/windows.toml` has the runs that
+//! must differ.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use culd_testkit::fixtures::case::{self, Case};
 use culd_testkit::fixtures::recipe::Recipes;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::{Oracle, Release};
 use culd_tests::transcript::{ExpectedRun, Transcript, TranscriptRun, matches, words};
-use culd_tests::{FinishedCommand, finish, root, run_trials};
+use culd_tests::{FinishedCommand, PROGRAM, finish, root, run_trials, started_as, windows_program};
 use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -28,6 +29,9 @@ const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// Recipes for all transcripts.
 const RECIPES: &str = "recipes.toml";
 
+/// Runs that differ on Windows, and why.
+const WINDOWS: &str = "testdata/hosts/windows.toml";
+
 /// The command under test.
 #[derive(Clone, Debug)]
 struct CommandUnderTest {
@@ -35,6 +39,8 @@ struct CommandUnderTest {
     name: &'static str,
     /// Folder of the CUDA tools, if they are installed.
     tools: Option<PathBuf>,
+    /// It is a program of Windows.
+    is_of_windows: bool,
 }
 
 /// A finished run.
@@ -63,14 +69,24 @@ fn program() -> Result<CommandUnderTest> {
                 path: CULD.into(),
                 name: "culd",
                 tools: oracle.map(|o| o.tool("")),
+                is_of_windows: false,
             })
         }
         Ok("nvlink" | "oracle") => {
             let oracle = Oracle::locate(Release::usual(), &folder, existing.as_deref())?;
             let tools = Some(oracle.tool(""));
-            Ok(CommandUnderTest { path: oracle.tool("nvlink"), name: "nvlink", tools })
+            Ok(CommandUnderTest {
+                path: oracle.tool("nvlink"),
+                name: "nvlink",
+                tools,
+                is_of_windows: false,
+            })
         }
-        Ok(other) => bail!("UNDER_TEST={other}: culd or nvlink"),
+        Ok(other) => {
+            let path = windows_program();
+            let path = path.with_context(|| format!("UNDER_TEST={other}: culd or nvlink"))?;
+            Ok(CommandUnderTest { path, name: PROGRAM, tools: None, is_of_windows: true })
+        }
     }
 }
 
@@ -80,6 +96,10 @@ fn trials() -> Result<Vec<Trial>> {
     let differences = fs::read_to_string(root().join("docs/DIFFERENCES.md"))?;
     let recipes: Recipes =
         toml::from_str(&fs::read_to_string(root().join("testdata/cli").join(RECIPES))?)?;
+    let mut foreign: BTreeMap<String, String> = BTreeMap::new();
+    if program.is_of_windows {
+        foreign = toml::from_str(&fs::read_to_string(root().join(WINDOWS))?)?;
+    }
     let mut trials = Vec::new();
     let mut files: Vec<PathBuf> = fs::read_dir(root().join("testdata/cli"))?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -95,15 +115,25 @@ fn trials() -> Result<Vec<Trial>> {
             let (program, transcript) = (program.clone(), transcript.clone());
             let run = &transcript.run[at];
             let no_tools = run.ptxas && program.tools.is_none();
-            let skipped = no_tools || (program.name == "nvlink" && !run.nvlink);
+            // A program of Windows has one name, and files without permissions.
+            let of_unix = run.called.is_some() || run.umask.is_some();
+            let skipped = no_tools
+                || (program.name == "nvlink" && !run.nvlink)
+                || (program.is_of_windows && of_unix);
             let name = format!("{topic}/{}", run.name);
+            let differs: Option<String> = foreign.remove(&name);
             let check = move || {
                 let done = check(&program, &transcript, &transcript.run[at]);
-                done.map_err(|error| Failed::from(format!("{error:#}")))
+                match differs {
+                    None => done.map_err(|error| Failed::from(format!("{error:#}"))),
+                    Some(_) if done.is_err() => Ok(()),
+                    Some(why) => Err(format!("the same as on Unix, in spite of: {why}").into()),
+                }
             };
             trials.push(Trial::test(name, check).with_ignored_flag(skipped));
         }
     }
+    ensure!(foreign.is_empty(), "{WINDOWS} has unknown runs: {foreign:?}");
     Ok(trials)
 }
 
@@ -186,16 +216,13 @@ fn command(
     dir: &Path,
 ) -> Command {
     let mut command = match &run.umask {
-        None => Command::new(&program.path),
+        None => started_as(&program.path, run.called.as_deref().unwrap_or(program.name)),
         Some(umask) => {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]).arg(&program.path);
             shell
         }
     };
-    if run.umask.is_none() {
-        command.arg0(run.called.as_deref().unwrap_or(program.name));
-    }
     command.args(arguments).envs(&run.env).current_dir(dir.join(&run.dir));
     if let Some(tools) = program.tools.as_ref().filter(|_| run.ptxas) {
         let path = std::env::var("PATH").unwrap_or_default();
@@ -217,6 +244,11 @@ fn came(
     }
     if !has_notes(program, run) {
         stderr.retain(|line| !line.starts_with(case::NOTE));
+    }
+    if program.is_of_windows {
+        // A service of wine that fails says so there. If culd fails, its status shows it.
+        stderr.retain(|line| !line.starts_with("wine: "));
+        stderr = without_words_of_the_system(stderr);
     }
     let created = done.after.keys().filter(|name| !done.before.contains_key(*name));
     let mut writes = BTreeMap::new();
@@ -242,7 +274,10 @@ fn shown(
     let called = run.called.as_deref().unwrap_or(program.name);
     let called = called.rsplit('/').next().unwrap_or_default();
     let place = done.dir.path().join(&run.dir).canonicalize()?;
-    let place: String = place.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    // wine's drive Z is the whole system.
+    let drive = if program.is_of_windows { "Z:" } else { "" };
+    let place = format!("{drive}{}", place.display());
+    let place = place.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let fill = |text: &String| text.replace("PROGRAM", called).replace("PLACE", &place);
     expected.stderr = expected.stderr.iter().map(fill).collect();
     expected.stdout = expected.stdout.iter().map(fill).collect();
@@ -252,7 +287,18 @@ fn shown(
     if !has_notes(program, run) {
         expected.stderr.retain(|line| !line.starts_with(case::NOTE));
     }
+    if program.is_of_windows {
+        expected.stderr = without_words_of_the_system(expected.stderr);
+    }
     Ok(expected)
+}
+
+/// The lines without what a system says about an error, and its number.
+fn without_words_of_the_system(lines: Vec<String>) -> Vec<String> {
+    let of_system = |line: &str| line.starts_with(case::NOTE) && line.contains(" (os error ");
+    let shown =
+        |line: String| if of_system(&line) { format!("{}(os error)", case::NOTE) } else { line };
+    lines.into_iter().map(shown).collect()
 }
 
 fn has_notes(program: &CommandUnderTest, run: &TranscriptRun) -> bool {

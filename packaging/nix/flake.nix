@@ -1,4 +1,4 @@
-# nix build ./packaging/nix?dir=packaging/nix
+# nix build ./packaging/nix
 {
   description = "An open linker for CUDA device code, in the place of nvlink";
   inputs.nixpkgs.url = "github:NixOS/nixpkgs/nixos-unstable";

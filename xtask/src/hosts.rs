@@ -1,8 +1,8 @@
 //! `xtask hosts`: the systems beside Linux x86-64 that culd runs on.
 //!
-//! In: names of systems. Out: their programs, in `target/hosts`; the recorded cases by the programs
-//! that an emulator can run here. Guaranteed: clippy has no warning for each system; a program's
-//! headers name its system.
+//! In: names of systems. Out: their programs, in `target/hosts`; recorded cases and transcripts by
+//! the programs that an emulator can run here. Guaranteed: clippy has no warning for each system; a
+//! program's headers name its system.
 
 use crate::args::Args;
 use crate::dist::zig;
@@ -169,7 +169,7 @@ impl Host {
         })
     }
 
-    /// Runs the recorded cases by an emulator, if there is one.
+    /// Runs recorded cases and transcripts by an emulator, if there is one.
     fn test(&self) -> Result<()> {
         let mut tests = match self.name {
             "aarch64" => {
@@ -189,8 +189,7 @@ impl Host {
                 let mut tests = Command::new("cargo");
                 tests.current_dir(workspace::root()).args(["test", "--locked"]);
                 tests.env("UNDER_TEST", self.program("culd"));
-                // Transcripts have error texts and paths of Unix.
-                tests.args(["--test", "cases"]);
+                tests.args(["--test", "cases", "--test", "cli"]);
                 tests
             }
             _ => return Ok(()),

@@ -74,7 +74,8 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let named = args.option::<PathBuf>("--to")?;
-    let dist = named.unwrap_or_else(|| workspace::target().join("dist"));
+    // Some tools run in other folders.
+    let dist = std::path::absolute(named.unwrap_or_else(|| workspace::target().join("dist")))?;
     let wheel_only = args.flag("--wheel");
     let pack_only = args.flag("--pack");
     let arch = args.option("--arch")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
@@ -229,7 +230,9 @@ impl Dist {
         };
         let programs = files("bin", PROGRAMS.into_iter().chain([LINKER]).collect());
         let libraries = files("lib", LIBRARIES.map(|library| library.2).to_vec());
-        wheel::make(&self.zig, &self.folders, (&programs, &libraries), &self.at("packages")?)?;
+        let bill = self.at("share/doc/culd")?.join(BILL);
+        let files = (programs.as_slice(), libraries.as_slice());
+        wheel::make(&self.zig, &self.folders, files, &bill, &self.at("packages")?)?;
         Ok(())
     }
 

@@ -82,6 +82,12 @@ fn system_tree(dist: &Path, usr: &Path) -> Result<()> {
     for page in pages(&usr.join("share/man/man1"))? {
         said(Command::new("gzip").args(["-n9"]).arg(page))?;
     }
+    plain_modes(usr)
+}
+
+/// Modes of files and folders that do not depend on the builder's umask.
+fn plain_modes(tree: &Path) -> Result<()> {
+    said(Command::new("chmod").args(["-R", "u+rwX,go=rX"]).arg(tree))?;
     Ok(())
 }
 
@@ -113,8 +119,7 @@ fn debian(root: &Path, arch: &str, stage: &Path, to: &Path) -> Result<()> {
     fs::write(tree.join("DEBIAN/control"), control)?;
     let mut deb = Command::new("dpkg-deb");
     deb.env("SOURCE_DATE_EPOCH", TIME).args(["--root-owner-group", "-Zxz", "--build"]);
-    // Modes of the folders do not depend on the builder's umask.
-    said(Command::new("chmod").args(["-R", "u+rwX,go=rX"]).arg(&tree))?;
+    plain_modes(&tree)?;
     said(deb.arg(&tree).arg(to.join(format!("culd_{VERSION}_{machine}.deb"))))?;
     Ok(())
 }
@@ -133,7 +138,8 @@ fn red_hat(root: &Path, arch: &str, stage: &Path, to: &Path) -> Result<()> {
          %description\n{DESCRIPTION}\n\
          %install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}\n\
          find %{{buildroot}} -exec touch -h -d @{TIME} {{}} +\n\
-         %files\n%defattr(-,root,root,-)\n/usr/bin/*\n/usr/include/culd\n/usr/lib/culd\n/usr/share/*/*\n",
+         %files\n%defattr(-,root,root,-)\n\
+         %dir /usr/share/fish\n%dir /usr/share/pkgconfig\n%dir /usr/share/zsh\n/usr/bin/*\n/usr/include/culd\n/usr/lib/culd\n/usr/share/*/*\n",
         root = root.display(),
     );
     fs::write(&spec, text)?;

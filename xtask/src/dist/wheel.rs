@@ -16,11 +16,16 @@ const MANIFEST: &str = "manifest-path = \"Cargo.toml\"";
 /// The licences, which the package's own folder does not have.
 const LICENCES: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE"];
 
-/// Makes the wheel in `to` of `programs` and `libraries`; returns its path.
+/// maturin's own bill of materials has paths of the builder.
+const BILL_OF_PACKAGE: &str =
+    "\n[tool.maturin.sbom]\nrust = false\ninclude = [\"culd.cdx.json\"]\n";
+
+/// Makes the wheel in `to` of `programs`, `libraries` and the bill of materials; returns its path.
 pub(super) fn make(
     zig: &OldGlibc,
     folders: &Folders,
     (programs, libraries): (&[PathBuf], &[PathBuf]),
+    bill: &Path,
     to: &Path,
 ) -> Result<PathBuf> {
     let stage = workspace::target().join("dist-build/wheel");
@@ -34,7 +39,9 @@ pub(super) fn make(
     let text = fs::read_to_string(source.join("pyproject.toml"))?;
     ensure!(text.contains(MANIFEST), "pyproject.toml has no line {MANIFEST}");
     let crate_file = format!("manifest-path = {:?}\ndata = \"data\"", source.join("Cargo.toml"));
-    fs::write(stage.join("pyproject.toml"), text.replace(MANIFEST, &crate_file))?;
+    let text = text.replace(MANIFEST, &crate_file) + BILL_OF_PACKAGE;
+    fs::write(stage.join("pyproject.toml"), text)?;
+    fs::copy(bill, stage.join(super::BILL))?;
     let copy = |files: &[PathBuf], folder: PathBuf| -> Result<()> {
         fs::create_dir_all(&folder)?;
         for file in files {

@@ -1,5 +1,5 @@
-//! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc, by CMake and by Clang once
-//! with nvlink and once with culd.
+//! Suite `e2e`: the programs of `testdata/e2e`, built by nvcc, by CMake, by Meson and by
+//! Clang once with nvlink and once with culd.
 //!
 //! In: the toolkit, and a shadow of it that `culd install-shadow` makes. Out: a line for each
 //! comparison. Guaranteed: the commands of both builds differ only in the path of the toolkit. The
@@ -10,6 +10,7 @@ mod callers;
 mod clang;
 mod cmake;
 mod linked;
+mod meson;
 mod nvcc;
 mod packer;
 mod shadow;
@@ -32,10 +33,10 @@ use std::time::Duration;
 
 pub(super) const SUITE: Suite = Suite {
     name: "e2e",
-    about: "programs built by nvcc, CMake and Clang with both linkers",
+    about: "programs built by nvcc, CMake, Meson and Clang with both linkers",
     takes: &[Common::Release],
     help: "\
-Operands: 'cmake', 'callers', 'clang', 'linked', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are
+Operands: 'cmake', 'callers', 'clang', 'linked', 'meson', 'packer', 'shadow' and the variants of 'nvcc/...'; without any, all are
 built. By 11.8 and 12.4, with their toolkits in the folder of CULD_TOOLKITS: 'cmake' and 'nvcc/...'.
 ",
     run,
@@ -183,8 +184,10 @@ fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
     let (with_cmake, with_callers) = (is_wanted(cmake::NAME), is_wanted(callers::NAME));
     let pack = bench.pack.as_deref().filter(|_| is_wanted(packer::NAME));
     let (with_linked, with_clang) = (is_wanted(linked::NAME), is_wanted(clang::NAME));
+    let with_meson = is_wanted(meson::NAME);
     let culd = bench.culd.as_ref().filter(|_| is_wanted(shadow::NAME));
-    let others = with_callers || with_linked || with_clang || culd.is_some() || pack.is_some();
+    let others =
+        with_callers || with_linked || with_clang || with_meson || culd.is_some() || pack.is_some();
     let any = with_cmake || others || !variants.is_empty();
     ensure!(any, "nothing is called {wanted:?}");
     thread::scope(|scope| {
@@ -201,6 +204,9 @@ fn execute(bench: &BuildBench, wanted: &[String]) -> Result<()> {
             }
             if with_clang {
                 clang::run(bench);
+            }
+            if with_meson {
+                meson::run(bench);
             }
             if let Some((culd, toolkit)) = culd {
                 shadow::run(bench, culd, toolkit);
