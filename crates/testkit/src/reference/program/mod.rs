@@ -16,7 +16,7 @@ mod objects;
 use anyhow::{Context, Result};
 use culd_cubin::attr::Records;
 use culd_cubin::callgraph::Edge;
-use culd_cubin::elf::{sht, stb, stt};
+use culd_cubin::elf::{sht, stt};
 use culd_cubin::{Cubin, Section, SectionIndex, Symbol, SymbolIndex, callgraph};
 use culd_inspect::view::{self, View};
 use culd_reloc::RelocValue;
