@@ -197,8 +197,9 @@ fn roots_come_first(release: (u32, u32), options: &[String]) -> bool {
 
 type NvJitLinkProgram = *mut c_void;
 
-/// LTO-IR of `text`, NVVM IR without a version of the language, made by the libnvvm at `path`; `arch`
-/// is the option that names the target. It may run beside a [`NvJitLink`]: the libraries have nothing in common.
+/// LTO-IR of `text`, NVVM IR without a version of the language, made by the libnvvm at `path`.
+/// `arch` is the option that names the target. It may run beside a [`NvJitLink`]: the libraries
+/// have nothing in common.
 ///
 /// # Errors
 /// The library cannot be loaded, or refuses.

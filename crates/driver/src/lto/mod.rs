@@ -5,8 +5,8 @@
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
 //! defines and needs, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] compares the options with which
-//! LTO-IR was compiled.
+//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] compares the options of all
+//! LTO-IR.
 
 mod agreement;
 mod link;
@@ -42,8 +42,8 @@ pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
     (!roots.is_empty()).then(|| roots.module())
 }
 
-/// The PTX of which libnvJitLink made `object`, a cubin of LTO-IR, if it is there and lacks nothing.
-/// [`LTO_TEXT_OPTION`] has the library keep it.
+/// The PTX of which libnvJitLink made `object`, a cubin of LTO-IR, if it is there and lacks
+/// nothing. [`LTO_TEXT_OPTION`] has the library keep it.
 pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
     text::ObjectText::of(object).filter(|text| text.is_complete).map(|text| text.ptx)
 }

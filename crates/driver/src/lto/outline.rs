@@ -103,8 +103,8 @@ impl Outline {
         Some(outline)
     }
 
-    /// The names in `object`, which libnvJitLink made of LTO-IR: those of the text in it, or else of
-    /// its code, in which weak variables are local.
+    /// The names in `object`, which libnvJitLink made of LTO-IR: those of the text in it, or else
+    /// of its code, in which weak variables are local.
     pub(super) fn of_object(object: &[u8]) -> Option<Self> {
         match ObjectText::of(object) {
             Some(text) => Some(Outline::of_ptx(&text.ptx)),

@@ -104,7 +104,8 @@ impl RootNames {
         roots.module()
     }
 
-    /// The module without the version of the language, which depends on libnvvm. Declarations have other types than definitions: the name is all that counts.
+    /// The module without the version of the language, which depends on libnvvm. Declarations have
+    /// other types than definitions: the name is all that counts.
     pub(super) fn module(&self) -> String {
         let mut text =
             format!("target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n");
