@@ -110,7 +110,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if !names.unknown.is_empty() && open(&names).is_some() {
             self.complete(&mut names);
         }
-        if let Some(open) = open(&names) {
+        // Where they cannot be had, only what is left after optimization counts.
+        if names.unknown.is_empty()
+            && let Some(open) = open(&names)
+        {
             self.report_need(&open);
             return self.part(names);
         }

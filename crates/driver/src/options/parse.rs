@@ -10,7 +10,7 @@ use std::iter::Peekable;
 
 use super::budget::WordBudget;
 use super::check::{check, check_basics, ignores_host_info};
-use super::table::{OptionArity, OptionId, OptionRow, Origin, RISCV64};
+use super::table::{OptionArity, OptionId, OptionRow, RISCV64};
 use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, version};
 use crate::toolkit::marker;
 use culd_link::{DIALECTS, Dialect};
@@ -132,7 +132,7 @@ impl OptionParser {
             return self.set(row, value, depth);
         };
         let typed = || culd_text::name(typed);
-        if row.origin == Origin::Later {
+        if DIALECTS.iter().any(|release| release.has_word(row.long)) {
             self.options.newer.push((ReleaseWord::Word(row.long), unknown(&typed())));
         }
         if row.takes == OptionArity::Nothing {

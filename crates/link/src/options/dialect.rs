@@ -91,10 +91,14 @@ macro_rules! dialects {
     };
 }
 
-const VERBOSE2: &str = "verbose2";
 const PATCH: &str = "-astoolspatch";
-const SINCE_133: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64"];
-const SINCE_135: &[&str] = &[VERBOSE2, "link-as-tools-patch", "RISCV64", "nvvm-latest"];
+/// Options, and values of them, by the release that brought them. nvlink 11.8 and 12.5 lack them;
+/// which release between brought the first ones is not known, nor for 12.6 to 12.9.
+const SINCE_120: &[&str] = &["split-compile", "split-compile-extended", "uidx-file"];
+const SINCE_126: &[&str] = &["Ofast-compile", "device-stack-protector", "disable-infos"];
+const SINCE_132: &[&str] = &["verbose2"];
+const SINCE_133: &[&str] = &["link-as-tools-patch", "RISCV64"];
+const SINCE_135: &[&str] = &["nvvm-latest"];
 
 /// A row that is true of `releases`.
 const fn of(releases: &[u16]) -> [bool; COUNT] {
@@ -205,8 +209,14 @@ dialects! {
     whole_ampere_family: bool = since(132);
     /// sm_75 takes objects of sm_70.
     takes_volta: bool = before(130);
-    /// Options, and values of options, that 13.0 does not have.
-    words: &'static [&'static str] = steps(&[], &[(132, &[VERBOSE2]), (133, SINCE_133), (135, SINCE_135)]);
+    /// Options, and values of options, that 11.8 does not have.
+    words: &'static [&'static [&'static str]] = steps(&[], &[
+        (120, &[SINCE_120]),
+        (126, &[SINCE_120, SINCE_126]),
+        (132, &[SINCE_120, SINCE_126, SINCE_132]),
+        (133, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133]),
+        (135, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133, SINCE_135]),
+    ]);
     /// The name of the option in the message about a function without the attribute of a tools
     /// patch; older releases do not have the option.
     tools_patch: &'static str = steps(PATCH, &[(133, "--astoolspatch"), (134, PATCH)]);
@@ -388,9 +398,9 @@ impl Dialect {
         if self.all_in_header { 0xc000 } else { target.shared_limit }
     }
 
-    /// True for an option, or a value of one, that the release has and 13.0 does not have.
+    /// True for an option, or a value of one, that the release has and 11.8 does not have.
     pub fn has_word(&self, word: &str) -> bool {
-        self.words.contains(&word)
+        self.words.iter().any(|words| words.contains(&word))
     }
 
     /// The rules for a link of the cubins `files` to `target`: those of the newest file by
