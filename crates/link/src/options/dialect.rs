@@ -94,7 +94,7 @@ macro_rules! dialects {
 const PATCH: &str = "-astoolspatch";
 /// Options, and values of them, by the release that brought them. nvlink 11.8 and 12.5 lack them;
 /// which release between brought the first ones is not known, nor for 12.6 to 12.9.
-const SINCE_120: &[&str] = &["split-compile", "split-compile-extended", "uidx-file"];
+const SINCE_120: &[&str] = &["Xnvvm", "split-compile", "split-compile-extended", "uidx-file"];
 const SINCE_126: &[&str] = &["Ofast-compile", "device-stack-protector", "disable-infos"];
 const SINCE_132: &[&str] = &["verbose2"];
 const SINCE_133: &[&str] = &["link-as-tools-patch", "RISCV64"];
