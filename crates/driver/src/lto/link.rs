@@ -106,15 +106,17 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if partial {
             return self.part(names);
         }
-        // Definitions of a piece without known names are not counted yet.
+        // Definitions of a piece without known names are not counted yet. Without optimization none
+        // is missing.
         if !names.unknown.is_empty() && open(&names).is_some() {
-            self.complete(&mut names);
+            self.complete(&mut names, &["-O0".into()]);
         }
         // Where they cannot be had, only what is left after optimization counts.
         if names.unknown.is_empty()
             && let Some(open) = open(&names)
         {
             self.report_need(&open);
+            let names = self.names();
             return self.part(names);
         }
         let ptx = self.whole_ptx()?;
@@ -176,12 +178,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         names
     }
 
-    /// Adds names of LTO-IR without a sibling, from an object that libnvJitLink makes of it.
-    fn complete(&mut self, names: &mut LtoNames<'a>) {
+    /// Adds names of LTO-IR without a sibling, from an object that libnvJitLink makes of it with
+    /// `words`. Optimization drops inline functions that nothing calls any more.
+    fn complete(&mut self, names: &mut LtoNames<'a>, words: &[OsString]) {
         let LinkTime { options, session, target, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
-        // Names do not depend on the optimization.
-        let words = &["-O0".into()];
         let object = LtoTask { options, session, words, arch, parts }.object(program);
         match object {
             Ok(made) => names.complete(&made.bytes),
@@ -276,7 +277,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// PTX of LTO-IR in which the names stay that other code can see.
     fn ptx_of_part(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
         if !names.unknown.is_empty() && names.failure.is_none() {
-            self.complete(&mut names);
+            let words = self.words.clone();
+            self.complete(&mut names, &words);
         }
         let roots = &mut names.outline.roots;
         let own = self.found.inputs.iter().filter(|input| !input.system);

@@ -17,7 +17,7 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions have another order, because the LTO-IR is one piece: 13.2 and later, where the
+    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where the
     /// text of PTX counts.
     Order,
     /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
@@ -114,7 +114,7 @@ impl DifferingLink<'_> {
         let number: u32 = digits.parse().unwrap_or(0);
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
-            Order => minor >= 2 && lto == 1 && self.text_counts(),
+            Order => lto == 1 && (minor == 2 || minor > 2 && self.text_counts()),
             Variables => minor <= 1 && number >= 100 && self.text_counts(),
             Shared => self.text_counts(),
             Lost => minor <= 4,
