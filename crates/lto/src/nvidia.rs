@@ -273,9 +273,7 @@ impl Nvvm {
             })
         }
     }
-}
 
-impl Nvvm {
     /// The version of the language, and of its debug information.
     fn version(&self) -> [c_int; 4] {
         let [mut major, mut minor, mut debug_major, mut debug_minor] = [2, 0, 3, 2];

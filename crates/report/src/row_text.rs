@@ -137,6 +137,17 @@ impl RowText<'_> {
         }
     }
 
+    /// The begin of a list that has these numbers first.
+    #[inline(always)]
+    fn three_numbers(&mut self, [first, second, third]: [u64; 3]) {
+        self.put(b"[");
+        self.decimal(first);
+        self.put(b",");
+        self.decimal(second);
+        self.put(b",");
+        self.decimal(third);
+    }
+
     #[inline(always)]
     fn pair(&mut self, first: u64, second: u64) {
         self.put(b"[");
@@ -215,12 +226,7 @@ fn quoted(room: &mut [u8], len: usize, text: &str) -> usize {
 /// A section.
 pub(crate) fn section(mut text: RowText<'_>, section: &ReportSection) -> usize {
     let ReportSection { kind, offset, bytes, function, input, ref pieces } = *section;
-    text.put(b"[");
-    text.decimal(kind as u64);
-    text.put(b",");
-    text.decimal(offset);
-    text.put(b",");
-    text.decimal(bytes);
+    text.three_numbers([kind as u64, offset, bytes]);
     match (function, input) {
         (None, None) if pieces.is_empty() => {}
         (Some(function), _) => text.place(b",", Some(function)),
@@ -234,12 +240,7 @@ pub(crate) fn section(mut text: RowText<'_>, section: &ReportSection) -> usize {
     if !pieces.is_empty() {
         text.put(b",");
         text.list(pieces, |text, &(input, offset, bytes)| {
-            text.put(b"[");
-            text.decimal(input as u64);
-            text.put(b",");
-            text.decimal(offset);
-            text.put(b",");
-            text.decimal(bytes);
+            text.three_numbers([input as u64, offset, bytes]);
             text.put(b"]");
         });
     }

@@ -155,7 +155,7 @@ impl<'a> Gatherer<'a, '_> {
     }
 }
 
-/// What stands beside the LTO-IR of a fat binary.
+/// An image and the options that a fat binary has beside its LTO-IR.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PackedLto<'a> {
     /// An image for the same target: PTX, which has more names, before a cubin.

@@ -108,7 +108,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
         // Definitions of a piece without known names are not counted yet. Without optimization none
         // is missing.
-        if !names.unknown.is_empty() && open(&names).is_some() {
+        let asked = !names.unknown.is_empty() && open(&names).is_some();
+        if asked {
             self.complete(&mut names, &["-O0".into()]);
         }
         // Where they cannot be had, only what is left after optimization counts.
@@ -116,7 +117,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             && let Some(open) = open(&names)
         {
             self.report_need(&open);
-            let names = self.names();
+            // The names of code without optimization are more than those that stay.
+            let names = if asked { self.names() } else { names };
             return self.part(names);
         }
         let ptx = self.whole_ptx()?;

@@ -6,8 +6,6 @@
 //! at the start of lines, and directives about lines of source files. Of LTO-IR in a link with
 //! other code it is the text that nvlink compiles, in its order.
 
-use std::borrow::Cow;
-
 use culd_cubin::Cubin;
 
 use super::roots::OTHER_FUNCTION;
@@ -34,7 +32,7 @@ impl ObjectText {
         let mut texts = texts.map(|section| section.data).filter(|text| text.contains(&b';'));
         let (Some(text), None) = (texts.next(), texts.next()) else { return None };
         let line_ends = text.iter().map(|&byte| if byte == 0 { b'\n' } else { byte });
-        let ptx = without_other_function(&line_ends.collect::<Vec<u8>>()).into_owned();
+        let ptx = without_other_function(line_ends.collect());
         let is_complete = LINES.iter().all(|name| cubin.section_by_name(name).is_none());
         Some(ObjectText { ptx, is_complete })
     }
@@ -42,13 +40,13 @@ impl ObjectText {
 
 /// `text` without the declaration of the function that only keeps the library from taking LTO-IR
 /// for all of a program.
-fn without_other_function(text: &[u8]) -> Cow<'_, [u8]> {
+fn without_other_function(mut text: Vec<u8>) -> Vec<u8> {
     let declaration = format!(".extern .func {OTHER_FUNCTION}\n()\n;\n");
     let declaration = declaration.as_bytes();
-    match text.windows(declaration.len()).position(|window| window == declaration) {
-        Some(at) => [&text[..at], &text[at + declaration.len()..]].concat().into(),
-        None => text.into(),
+    if let Some(at) = text.windows(declaration.len()).position(|window| window == declaration) {
+        text.drain(at..at + declaration.len());
     }
+    text
 }
 
 #[cfg(test)]
@@ -58,9 +56,9 @@ mod tests {
     #[test]
     fn the_declaration_of_the_other_function_goes() {
         let with = b".target sm_90\n.extern .func culd_other_code\n()\n;\n.func f\n()\n;\n";
-        assert_eq!(*without_other_function(with), b".target sm_90\n.func f\n()\n;\n"[..]);
+        assert_eq!(without_other_function(with.to_vec()), b".target sm_90\n.func f\n()\n;\n");
         let without = b".extern .func f\n()\n;\n";
-        assert_eq!(*without_other_function(without), without[..]);
+        assert_eq!(without_other_function(without.to_vec()), without);
     }
 
     #[test]
