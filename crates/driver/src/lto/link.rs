@@ -53,10 +53,13 @@ pub(crate) struct LinkTime<'a, 'l> {
 }
 
 /// The names of all LTO-IR.
+#[derive(Default)]
 struct LtoNames<'a> {
     outline: Outline,
     /// LTO-IR without a sibling that can be read.
     unknown: Vec<LtoPiece<'a>>,
+    /// The PTX in the object that told the names; its lines of source files may be lost.
+    object_text: Option<Vec<u8>>,
     /// The reason why these names are not known.
     failure: Option<LtoFailure>,
 }
@@ -68,6 +71,7 @@ impl LtoNames<'_> {
             Some(outline) => {
                 self.outline.add(outline);
                 self.unknown.clear();
+                self.object_text = ObjectText::of(object).map(|text| text.ptx);
             }
             None => {
                 let why = "no object can be made of LTO-IR to read its names".to_owned();
@@ -169,8 +173,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// The names in the images next to the LTO-IR.
     fn names(&self) -> LtoNames<'a> {
-        let mut names =
-            LtoNames { outline: Outline::default(), unknown: Vec::new(), failure: None };
+        let mut names = LtoNames::default();
         for part in &self.found.lto {
             match part.sibling.as_ref().and_then(outline) {
                 Some(outline) => names.outline.add(outline),
@@ -200,7 +203,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let (arch, parts) = (target.name, &found.lto);
         match (LtoTask { options, session, words, arch, parts }).object(program) {
             Ok(LtoOutput { bytes, said }) => match ObjectText::of(&bytes) {
-                Some(ObjectText { ptx, is_complete: true }) => Some(LtoOutput { bytes: ptx, said }),
+                Some(ObjectText { ptx, is_complete: true }) => {
+                    Some(LtoOutput { bytes: self.in_order(ptx, None), said })
+                }
                 _ => {
                     names.complete(&bytes);
                     None
@@ -289,7 +294,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let begin = Instant::now();
         let made = self.ptx(false, module.as_deref());
         let ptx = self.made(made, begin)?;
-        let ptx = self.in_order(ptx);
+        let ptx = self.in_order(ptx, names.object_text.as_deref());
         match names.failure {
             // Definitions that only other code uses would be missing.
             Some(failure) => Err(self.failed(failure)),
@@ -297,15 +302,15 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
     }
 
-    /// Brings `ptx` of a part of the program into nvlink's order. PTX of several pieces has that
-    /// order already.
-    fn in_order(&self, ptx: Vec<u8>) -> Vec<u8> {
-        let [LtoPiece { sibling: Some(sibling), .. }] = self.found.lto.as_slice() else {
-            return ptx;
-        };
-        let text = (sibling.kind() == ImageKind::Ptx).then(|| sibling.data(MAX_UNPACKED).ok());
-        let text = text.flatten().and_then(|text| in_order_of(&ptx, up_to_nul(&text)));
-        text.map_or(ptx, String::into_bytes)
+    /// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the
+    /// LTO-IR, or else of `object_text`. PTX of several pieces has that order already.
+    fn in_order(&self, ptx: Vec<u8>, object_text: Option<&[u8]>) -> Vec<u8> {
+        let [piece] = self.found.lto.as_slice() else { return ptx };
+        let sibling = piece.sibling.as_ref().filter(|sibling| sibling.kind() == ImageKind::Ptx);
+        let sibling = sibling.and_then(|sibling| sibling.data(MAX_UNPACKED).ok());
+        let ordered = sibling.as_deref().map(up_to_nul).or(object_text);
+        let ordered = ordered.and_then(|ordered| in_order_of(&ptx, ordered));
+        ordered.map_or(ptx, String::into_bytes)
     }
 
     /// PTX of all LTO-IR, of a whole program or with what `roots` names.

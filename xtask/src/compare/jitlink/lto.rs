@@ -313,12 +313,13 @@ fn difference(
         }
         let [expected, actual] = [fs::read(&files[0])?, fs::read(&files[1])?];
         let same = match kind {
+            // The folder has the same functions as cubins, compiled with other options.
+            _ if expected == actual => Ok(()),
             "cubin" => match compare_images(dir, arch, number, &expected, &actual) {
                 // The tool notes of PTX that was compiled on the way may have another length.
                 Err(what) if what.ends_with("sections that differ: .note.nv.tkinfo") => Ok(()),
                 same => same,
             },
-            _ if expected == actual => Ok(()),
             _ => Err("another text".to_owned()),
         };
         if let Err(what) = same {

@@ -73,7 +73,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("parts.o needss.o more.o -lcudadevrt", &[]),
             ("parts.o mores.o needss.o -lcudadevrt", &[]),
             ("partss.o more.o needs.ptx -lcudadevrt", &[]),
-            ("pool.o pooleds.o -lcudadevrt", &[Order]),
+            ("pool.o pooleds.o -lcudadevrt", &[]),
             ("calls.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[Variables]),
             ("-v parts.o more.o needss.o -lcudadevrt", &[]),

@@ -114,7 +114,7 @@ impl DifferingLink<'_> {
         let number: u32 = digits.parse().unwrap_or(0);
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
-            Order => lto == 1 && (minor == 2 || minor > 2 && self.text_counts()),
+            Order => lto == 1 && (minor == 2 || minor > 2 && self.has_lines()),
             Variables => minor <= 1 && number >= 100 && self.text_counts(),
             Shared => self.text_counts(),
             Lost => minor <= 4,
@@ -126,7 +126,12 @@ impl DifferingLink<'_> {
     /// True where comments or lines of source files keep culd from the text in an object.
     fn text_counts(&self) -> bool {
         const OPTIONS: [&str; 3] = ["-emit-ptx", "-g", "-Xptxas=-lineinfo"];
-        self.words.iter().any(|word| OPTIONS.contains(&word.as_str()) || word.ends_with("i.o"))
+        self.has_lines() || self.words.iter().any(|word| OPTIONS.contains(&word.as_str()))
+    }
+
+    /// True if an input has lines of source files.
+    fn has_lines(&self) -> bool {
+        self.words.iter().any(|word| word.ends_with("i.o"))
     }
 
     fn is(&self, listed: ListedDifference, all: &[ListedDifference]) -> Result<bool> {
