@@ -68,6 +68,9 @@ pub(crate) enum LtoFailure {
     /// The lines of the program; the first has the reason.
     #[error("{}", .0.first().map_or("it does not say why", String::as_str))]
     Failed(Vec<String>),
+    /// NVIDIA's library makes no objects.
+    #[error("{0}")]
+    NoObject(String),
     /// NVIDIA's library has refused.
     #[error("'{library}' refused (code {code})")]
     Refused { code: i32, library: String, said: CompilerLog },
@@ -253,6 +256,9 @@ fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
         let said = CompilerLog { log: log.to_owned(), lines };
         return LtoFailure::Refused { code, library: library.to_owned(), said };
     }
+    if let Some(why) = first.strip_prefix("no object: ") {
+        return LtoFailure::NoObject(why.to_owned());
+    }
     let why = first.strip_prefix("failed: ").filter(|why| !why.is_empty());
     let reasons = why.map(str::to_owned).into_iter().chain(log.lines().map(str::to_owned));
     LtoFailure::Failed(reasons.chain(lines).collect())
@@ -292,6 +298,8 @@ mod tests {
             (failed.to_string().as_str(), failed.notes()),
             ("no library", vec!["more".to_owned()])
         );
+        let none = failure("no object: 'lib.so' is old\n", Vec::new());
+        assert!(matches!(&none, LtoFailure::NoObject(why) if why == "'lib.so' is old"));
         for report in ["", "refused x by y", "refused", "failed: "] {
             let failed = failure(report, Vec::new());
             assert!(matches!(failed, LtoFailure::Failed(_)), "{report}");

@@ -27,12 +27,12 @@ const USAGE: &str = "\
 usage: culd-lto [--toolkit DIR]...
 Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto, which sends requests to standard
 input, a socket:
-  ptx|object [--roots TEXT] [--option WORD]... [--input ltoir|fatbin NAME BYTES]...
+  ptx|object|image [--roots TEXT] [--option WORD]... [--input ltoir|fatbin|cubin NAME BYTES]...
 The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
 makes LTO-IR of it.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
 A reply is 'made by PATH' and the output, or 'refused CODE by PATH', each with the library's log in
-the lines behind it, or 'failed: WHY'.";
+the lines behind it, or 'no object: WHY' from a library that makes none, or 'failed: WHY'.";
 
 /// What a request asks for.
 struct CompileRequest {
@@ -129,7 +129,7 @@ fn receive(
     while let Some(words) = message::read(&mut source)? {
         let request = CompileRequest::of(words).map(|mut request| {
             // Whether an object needs roots is the library's to say.
-            if request.want == LtoTarget::Ptx {
+            if request.want != LtoTarget::Object {
                 request.make_roots(toolkits);
             }
             request
@@ -154,10 +154,14 @@ impl LtoReply {
     }
 
     fn without_output(error: &LtoError) -> Self {
-        let LtoError::Refused { path, code, log, .. } = error else {
-            return LtoReply::failed(error.to_string());
+        let report = match error {
+            LtoError::Refused { path, code, log, .. } => {
+                format!("refused {code} by {}\n{log}", shown(path))
+            }
+            LtoError::NoObject { .. } => format!("no object: {error}\n"),
+            error => return LtoReply::failed(error.to_string()),
         };
-        LtoReply { report: format!("refused {code} by {}\n{log}", shown(path)), bytes: None }
+        LtoReply { report, bytes: None }
     }
 }
 
@@ -222,6 +226,7 @@ impl CompileRequest {
         let want = match word()?.as_slice() {
             b"ptx" => LtoTarget::Ptx,
             b"object" => LtoTarget::Object,
+            b"image" => LtoTarget::Cubin,
             _ => return Err(USAGE.to_owned()),
         };
         let mut request =
@@ -234,6 +239,7 @@ impl CompileRequest {
                     let kind = match word()?.as_slice() {
                         b"ltoir" => CompileInputKind::LtoIr,
                         b"fatbin" => CompileInputKind::Fatbin,
+                        b"cubin" => CompileInputKind::Cubin,
                         _ => return Err(USAGE.to_owned()),
                     };
                     request.inputs.push((kind, text(word()?)?, word()?));

@@ -34,6 +34,11 @@ const NVVM_COMPILE: i32 = 5;
 /// Its code for LTO-IR of a later target.
 const ARCH_MISMATCH: i32 = 13;
 
+/// True for a code of libnvJitLink about the compilation of LTO-IR.
+pub(super) fn is_of_compiler(code: i32) -> bool {
+    matches!(code, NVVM_COMPILE | ARCH_MISMATCH)
+}
+
 const OPTIONS_HINT: &str =
     "compile all with the same -use_fast_math, -ftz, -prec-div, -prec-sqrt and -fmad";
 
@@ -186,9 +191,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// Adds names of LTO-IR without a sibling, from an object that libnvJitLink makes of it with
     /// `words`. Optimization drops inline functions that nothing calls any more.
     fn complete(&mut self, names: &mut LtoNames<'a>, words: &[OsString]) {
-        let LinkTime { options, session, target, program, .. } = self;
+        let LinkTime { options, session, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
-        let object = LtoTask { options, session, words, arch, parts }.object(program);
+        let task = LtoTask { options, session, words, arch, parts };
+        let object = task.object(program, found);
         match object {
             Ok(made) => names.complete(&made.bytes),
             // The compilation that follows reports the reason, or else [`LinkTime::part`].
@@ -201,7 +207,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     fn text_of_object(&mut self, names: &mut LtoNames<'a>) -> Option<LtoOutput> {
         let LinkTime { options, session, words, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &found.lto);
-        match (LtoTask { options, session, words, arch, parts }).object(program) {
+        let task = LtoTask { options, session, words, arch, parts };
+        match task.object(program, found) {
             Ok(LtoOutput { bytes, said }) => match ObjectText::of(&bytes) {
                 Some(ObjectText { ptx, is_complete: true }) => {
                     Some(LtoOutput { bytes: self.in_order(ptx, None), said })
@@ -355,9 +362,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                             .map(str::to_owned),
                     );
                 }
-                match code {
-                    NVVM_COMPILE | ARCH_MISMATCH => InputError::NvvmCompile,
-                    _ => InputError::NvvmInput,
+                match is_of_compiler(code) {
+                    true => InputError::NvvmCompile,
+                    false => InputError::NvvmInput,
                 }
             }
             _ => InputError::Lto { file, error: why },

@@ -21,8 +21,8 @@ use std::ffi::{OsStr, OsString};
 
 use culd_link::Session;
 
-use crate::input::{LtoPiece, NamedCubin};
-use crate::lto_program::{LtoFailure, LtoOutput, LtoProgram};
+use crate::input::{Inputs, LinkCubin, LtoPiece, NamedCubin};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 use outline::Outline;
@@ -51,6 +51,10 @@ pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
 /// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
+/// What helps where a library of CUDA 12 cannot link LTO-IR with the other inputs.
+const OBJECT_HINT: &str = "it has to link it with the other inputs, and cannot; LTO-IR needs no such link with PTX beside \
+     it (code=[compute_80,lto_80], as nvcc -dlto -arch=sm_80 does), or with libnvJitLink of CUDA 13";
+
 /// A task for the program.
 struct LtoTask<'t, 'a> {
     options: &'t CommandOptions,
@@ -71,7 +75,7 @@ impl LtoTask<'_, '_> {
         more: &[OsString],
         roots: Option<&str>,
     ) -> Result<LtoOutput, LtoFailure> {
-        let mut made = self.run(program, &self.request("ptx", "-ptx", more, roots))?;
+        let mut made = self.run(program, &self.request("ptx", Some("-ptx"), more, roots))?;
         // It ends with NUL.
         made.bytes
             .truncate(made.bytes.iter().position(|&byte| byte == 0).unwrap_or(made.bytes.len()));
@@ -79,24 +83,66 @@ impl LtoTask<'_, '_> {
     }
 
     /// A relocatable cubin of all parts, with all their functions and with the PTX of which it was
-    /// made.
-    fn object(&self, program: &mut LtoProgram) -> Result<LtoOutput, LtoFailure> {
+    /// made. Where the library makes none, an image of all inputs of the link, `found`.
+    fn object(
+        &self,
+        program: &mut LtoProgram,
+        found: &Inputs<'_>,
+    ) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         let mut more: Vec<OsString> = vec![LTO_TEXT_OPTION.into()];
         // Its code is not used. With -Ofc ptxas takes no other level.
         let fast = self.words.iter().any(|word| word.as_bytes().starts_with(b"-Ofc"));
         more.extend((!fast).then(|| "-Xptxas=-O0".into()));
         let roots = RootNames::open();
-        let mut made = self.run(program, &self.request("object", "-r", &more, Some(&roots)))?;
-        if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
-            let why = "libnvJitLink made no object of LTO-IR".to_owned();
-            return Err(LtoFailure::Failed(vec![why]));
-        }
+        let request = self.request("object", Some("-r"), &more, Some(&roots));
+        let mut made = match self.run(program, &request) {
+            Err(LtoFailure::NoObject(why)) => self.image(program, &more, found, &why)?,
+            made => {
+                let made = made?;
+                let is_elf = made.bytes.starts_with(b"\x7fELF");
+                if !is_elf || made.bytes.get(16..18) != Some(&RELOCATABLE) {
+                    let why = "libnvJitLink made no object of LTO-IR".to_owned();
+                    return Err(LtoFailure::Failed(vec![why]));
+                }
+                made
+            }
+        };
         // ptxas will say it again of the text.
         let of_ptxas = |line: &str| line.starts_with("ptxas ");
         let log = made.said.log.split_inclusive('\n').filter(|line| !of_ptxas(line)).collect();
         made.said.log = log;
         made.said.lines.retain(|line| !of_ptxas(line));
+        Ok(made)
+    }
+
+    /// An image of all LTO-IR and cubins in `found`, by a library of CUDA 12, which makes no
+    /// objects: `why`. Like an object it has the PTX in it that nvlink compiles, but the link must
+    /// succeed.
+    fn image(
+        &self,
+        program: &mut LtoProgram,
+        more: &[OsString],
+        found: &Inputs<'_>,
+        why: &str,
+    ) -> Result<LtoOutput, LtoFailure> {
+        let roots = RootNames::open();
+        let all = LtoTask { parts: &found.lto, ..*self };
+        let mut request = all.request("image", None, more, Some(&roots));
+        for LinkCubin { name, bytes, .. } in &found.inputs {
+            request.extend(["--input", "cubin", name].map(|word| word.as_bytes().into()));
+            request.push((*bytes).into());
+        }
+        let mut made = self.run(program, &request).map_err(|failure| match failure {
+            LtoFailure::Refused { code, said, .. } if !link::is_of_compiler(code) => {
+                let reason = vec![format!("{why}; {OBJECT_HINT}")];
+                let log = said.log.lines().map(str::to_owned);
+                LtoFailure::Failed(reason.into_iter().chain(log).chain(said.lines).collect())
+            }
+            other => other,
+        })?;
+        // culd's link will say of the program what this one says.
+        made.said = CompilerLog::default();
         Ok(made)
     }
 
@@ -108,11 +154,12 @@ impl LtoTask<'_, '_> {
         program.compile(request, self.options, self.session.cancel())
     }
 
-    /// The words of a request for `what`, which the library's option `word` asks for.
+    /// The words of a request for `what`, which the library's option `word` asks for, if it needs
+    /// one.
     fn request<'r>(
         &'r self,
         what: &'r str,
-        word: &'r str,
+        word: Option<&'r str>,
         more: &'r [OsString],
         roots: Option<&'r str>,
     ) -> Vec<Cow<'r, [u8]>> {
@@ -123,7 +170,7 @@ impl LtoTask<'_, '_> {
         let mut option =
             |word: Cow<'r, [u8]>| request.extend([b"--option".as_slice().into(), word]);
         option(format!("-arch={}", self.arch).into_bytes().into());
-        ["-lto", word].into_iter().for_each(|word| option(word.as_bytes().into()));
+        ["-lto"].into_iter().chain(word).for_each(|word| option(word.as_bytes().into()));
         self.words.iter().chain(more).for_each(|word| option(word.as_bytes().into()));
         for LtoPiece { fatbin, name, bytes, .. } in self.parts {
             let kind = if *fatbin { "fatbin" } else { "ltoir" };
