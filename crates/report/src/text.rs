@@ -184,12 +184,7 @@ impl Text {
         }
         let count = all.len();
         let all = first_by(all, |function| Reverse(function.code));
-        self.title(
-            "Functions",
-            count,
-            "most code first",
-            "       code  registers  frame  name",
-        );
+        self.title("Functions", count, "most code first", "       code  registers  frame  name");
         for function in all {
             self.line(&format!(
                 "  {:>9}  {:>9}  {:>5}  {}",

@@ -147,11 +147,7 @@ impl SizeRequest {
 
     /// Looks into all images, the largest first, so that no thread is left alone with one at the
     /// end. Returns them in the order of the file, each with the lines of its kernels.
-    fn read(
-        &self,
-        found: &FileImages<'_>,
-        session: &Session,
-    ) -> (Vec<ReportImage>, Vec<String>) {
+    fn read(&self, found: &FileImages<'_>, session: &Session) -> (Vec<ReportImage>, Vec<String>) {
         let images = &found.images;
         let mut order: Vec<usize> = (0..images.len()).collect();
         order.sort_by_key(|&place| images.get(place).map(|image| Reverse(image.size())));

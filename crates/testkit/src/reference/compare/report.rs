@@ -3,7 +3,8 @@
 //! In: a link in a folder. Out: a [`Verdict`]. Guaranteed: registers, barriers, stack and shared
 //! memory of each kernel are those that `nvlink -v` prints; shared memory, constant banks,
 //! textures, surfaces and samplers those that cuobjdump reads from the program; sections, in order
-//! and with their sizes, those that readelf lists.
+//! and with their sizes, those that readelf lists; the command's JSON is that of `serde_json` for
+//! the library's report of the same link.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,6 +43,9 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         .with_context(|| format!("{}: cargo build -p culd --example report", program.display()))?;
     if !run_report.status.success() {
         return different(run_report.stderr_text());
+    }
+    if let Some(what) = unequal_json(tools, arguments, dir)? {
+        return different(what);
     }
     let report = String::from_utf8_lossy(&run_report.stdout).into_owned();
     let ReportText { kernels: ours, sections } = reported(&report)?;
@@ -93,6 +97,24 @@ pub(super) fn compare_report(tools: &Tools, arguments: &[String], dir: &Path) ->
         return different(format!("{} sections, readelf {}", sections.len(), listed.len()));
     }
     Ok(Verdict::Identical(Classes::default()))
+}
+
+/// What differs between the command's JSON, which is written without a report, and that of
+/// `serde_json` for the library's report.
+fn unequal_json(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Option<String>> {
+    const FILE: &str = "report.json";
+    let mut reporting = arguments.to_vec();
+    reporting.push(format!("--report={FILE}"));
+    let (run, _) = link(candidate(tools), &reporting, dir, ("culd-report", tools.limit))?;
+    if !run.status.success() {
+        return Ok(Some(run.stderr_text()));
+    }
+    let program = tools.candidate.with_file_name("culd-report-check");
+    let mut check = Command::new(&program);
+    check.arg(FILE).args(&tools.dialect_option).args(arguments).current_dir(dir);
+    let run = process::run(&mut check, tools.limit)
+        .with_context(|| format!("{}: cargo build --workspace --bins", program.display()))?;
+    Ok((!run.status.success()).then(|| run.stderr_text()))
 }
 
 /// Facts of culd's report.
