@@ -111,7 +111,9 @@ fn unequal_json(tools: &Tools, arguments: &[String], dir: &Path) -> Result<Optio
     }
     let program = tools.candidate.with_file_name("culd-report-check");
     let mut check = Command::new(&program);
-    check.arg(FILE).args(&tools.dialect_option).args(arguments).current_dir(dir);
+    // The tool note of -g names all options, and the output.
+    reporting.push("--output-file=culd-report/out.cubin".to_owned());
+    check.arg(FILE).args(&tools.dialect_option).args(&reporting).current_dir(dir);
     let run = process::run(&mut check, tools.limit)
         .with_context(|| format!("{}: cargo build --workspace --bins", program.display()))?;
     Ok((!run.status.success()).then(|| run.stderr_text()))
