@@ -13,9 +13,9 @@ use culd::cubin::build::{Builder, Code, Kernel, Linkage, Variable};
 use culd::report::{
     Bounds, Category, LinkedCode, Report, ReportImage, ReportSection, ReportedLink,
 };
-use culd_link::{Input, Session};
+use culd_link::{Input, LinkOptions, Session};
 use culd_testkit::fixtures::case;
-use culd_tests::{PROGRAM, case_options, command, finish, root};
+use culd_tests::{PROGRAM, case_options, command, finish, link_options, root};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -155,8 +155,6 @@ fn functions(image: &ReportImage, with_calls: bool) -> Vec<FunctionFacts> {
             bounds: format!("{:?}", kernel.map_or(Bounds::default(), |kernel| kernel.bounds)),
         });
     }
-    // Symbols of jump slots for sm_100 have the sizes that nvlink's finalizer gives them.
-    all.retain(|one| one.section.as_deref() != Some(".nv.uft"));
     // Local kernels of one name share their banks, and the section names one of them.
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
     for one in &mut all {
@@ -166,6 +164,64 @@ fn functions(image: &ReportImage, with_calls: bool) -> Vec<FunctionFacts> {
     }
     all.sort();
     all
+}
+
+/// A link with this code, and nothing else that a report has.
+fn reported<'a>(options: &LinkOptions, code: LinkedCode<'a>) -> ReportedLink<'a> {
+    ReportedLink {
+        output: String::new(),
+        target: options.target,
+        dialect: options.dialect,
+        options: Vec::new(),
+        phases: Vec::new(),
+        inputs: Vec::new(),
+        objects: Vec::new(),
+        code,
+        messages: Vec::new(),
+    }
+}
+
+/// Holds the JSON that is written without a report against that of `serde_json` for the report.
+fn holds_json(name: &str, link: &ReportedLink<'_>) {
+    let report = Report::of_link(link.clone());
+    let expected = serde_json::to_vec(&report).expect("JSON");
+    for threads in [1, 3] {
+        let json = link.to_json_in(&Session::with_threads(threads)).to_vec();
+        if let Some(at) = json.iter().zip(&expected).position(|(a, b)| a != b) {
+            let shown = |json: &[u8]| {
+                String::from_utf8_lossy(&json[at..json.len().min(at + 200)]).into_owned()
+            };
+            panic!("{name}, {threads} threads, at {at}: {}\n{}", shown(&json), shown(&expected));
+        }
+        assert_eq!(json.len(), expected.len(), "{name}, {threads} threads");
+    }
+    assert_eq!(Report::from_json(&expected).expect("a report"), report, "{name}");
+}
+
+#[test]
+fn the_json_of_a_link_is_that_of_serde() {
+    let session = Session::serial();
+    let (mut compared, mut rows) = (0, 0);
+    let mut holds = |name: &str, inputs: &[Input<'_>], options: &LinkOptions| {
+        let Some(image) = culd_link::prepare(&session, inputs, options).image else { return };
+        let account = image.account(&session);
+        let link = reported(options, LinkedCode::Account(&account));
+        holds_json(name, &link);
+        compared += 1;
+        rows += account.sections.len();
+    };
+    for case in case::all().expect("recorded cases") {
+        let options = case_options(&case, &case.arguments()).expect("options");
+        let files = case.inputs().expect("inputs");
+        let inputs: Vec<Input<'_>> =
+            files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+        holds(&case.name, &inputs, &options);
+    }
+    let object = hostile_object();
+    let input = Input { name: "<b>\u{1b}\"\\.cubin", bytes: &object, system: false };
+    let options = link_options(&["-arch=sm_90".to_owned()]).expect("options");
+    holds("hostile names", &[input], &options);
+    assert!(compared > 200 && rows > 2000, "{compared} links, {rows} sections");
 }
 
 #[test]
@@ -183,19 +239,7 @@ fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
         image.count_types();
         let bytes = image.to_vec(&session);
         assert_eq!(account.relocations, image.account(&session).relocations, "{}", case.name);
-        let report = |code| {
-            Report::of_link(ReportedLink {
-                output: String::new(),
-                target: options.target,
-                dialect: options.dialect,
-                options: Vec::new(),
-                phases: Vec::new(),
-                inputs: Vec::new(),
-                objects: Vec::new(),
-                code,
-                messages: Vec::new(),
-            })
-        };
+        let report = |code| Report::of_link(reported(&options, code));
         let of_link = report(LinkedCode::Account(&account));
         let of_cubin = report(LinkedCode::Cubin(&bytes));
         let (of_link, of_cubin) = (&of_link.images[0], &of_cubin.images[0]);

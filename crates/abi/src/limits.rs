@@ -5,16 +5,16 @@
 //! everybody.
 //!
 //! The numbers are those of the *CUDA C++ Programming Guide* 13.0, table "Technical Specifications
-//! per Compute Capability". The guide has no column for 8.8, 10.3 and 12.1: theirs are those that
-//! NVIDIA's CCCL publishes (`cuda/__device/arch_traits.h`), which has the guide's numbers for all
-//! others. For 10.7 nobody has published any.
+//! per Compute Capability". The guide has no column for 6.0, 6.1, 7.0, 8.8, 10.3 and 12.1: theirs
+//! are those that NVIDIA's CCCL publishes (`cuda/__device/arch_traits.h`), which has the guide's
+//! numbers for all others. For 10.7 nobody has published any; 5.x, 6.2 and 7.2 are not here.
 //!
 //! The formula is that of the guide's older editions (4.2, "Hardware Multithreading") and of the
 //! occupancy calculator: registers are given to whole warps, 256 at a time, and the warps of a
-//! block are spread over four quarters of the multiprocessor; shared memory comes in units. The
-//! guide does not say how many barriers a multiprocessor has: those numbers, like the units, are
-//! what `cuda_occupancy.h` of CUDA 13.0 was seen to count with. `cargo xtask occupancy` holds table
-//! and formula against that header.
+//! block are spread over four quarters of the multiprocessor, of 6.0 over two halves; shared memory
+//! comes in units. The guide does not say how many barriers a multiprocessor has: those numbers,
+//! like the units, are what `cuda_occupancy.h` of CUDA 13.0 was seen to count with. `cargo xtask
+//! occupancy` holds table and formula against that header.
 
 /// Threads of a warp.
 pub const WARP: u32 = 32;
@@ -22,8 +22,8 @@ pub const WARP: u32 = 32;
 /// Registers that a warp is given at a time.
 const REGISTER_UNIT: u32 = 256;
 
-/// Parts of a multiprocessor, each with an equal share of its registers. A warp is in one of them.
-const QUARTERS: u32 = 4;
+/// Warps of a block that are given registers at a time, for the limit of one block.
+const WARPS_AT_ONCE: u32 = 4;
 
 /// What a multiprocessor of one compute capability has. Sizes are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,8 @@ const fn row(sm: u32, source: LimitSource, blocks: u32, warps: u32, shared_kb: u
         thread_registers: 255,
         block_threads: 1024,
         shared: shared_kb * KB,
-        block_shared: shared_kb * KB - reserved,
+        // Before 7.0 a program cannot ask for more.
+        block_shared: if sm < 70 { 48 * KB } else { shared_kb * KB - reserved },
         reserved_shared: reserved,
         shared_unit: if sm >= 80 { 128 } else { 256 },
         barriers: match sm {
@@ -107,6 +108,9 @@ const fn row(sm: u32, source: LimitSource, blocks: u32, warps: u32, shared_kb: u
 #[rustfmt::skip]
 pub const LIMITS: &[Limits] = &[
     //  SM   published by   blocks  warps  KB of shared memory
+    row(60,  LimitSource::Cccl,  32,     64,    64),
+    row(61,  LimitSource::Cccl,  32,     64,    96),
+    row(70,  LimitSource::Cccl,  32,     64,    96),
     row(75,  LimitSource::Guide, 16,     32,    64),
     row(80,  LimitSource::Guide, 32,     64,    164),
     row(86,  LimitSource::Guide, 16,     48,    100),
@@ -216,10 +220,17 @@ impl Limits {
         }
         // Code without registers is given some, too.
         let warp = (needs.registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT);
-        if warp * warps.next_multiple_of(QUARTERS) > self.block_registers {
+        if warp * warps.next_multiple_of(WARPS_AT_ONCE) > self.block_registers {
             return 0;
         }
-        self.registers / QUARTERS / warp * QUARTERS / warps
+        let parts = self.parts();
+        self.registers / parts / warp * parts / warps
+    }
+
+    /// Parts of a multiprocessor, each with an equal share of its registers. A warp is in one of
+    /// them.
+    fn parts(&self) -> u32 {
+        if self.sm == 60 { 2 } else { 4 }
     }
 
     fn by_shared(&self, needs: BlockNeeds) -> u32 {

@@ -257,7 +257,8 @@
       const input = inputs[place];
       let node = base;
       if (input) {
-        for (const part of (input.file || input.name).slice(cut).split('/')) node = child(node, visible(part) || '/');
+        const parts = (input.file || input.name).slice(cut).split('/').filter((part) => part !== '.');
+        for (const part of parts) node = child(node, visible(part) || '/');
         if (input.member) node = child(node, visible(input.member));
       } else node = child(base, report.link ? '(linker)' : '(image)');
       places.set(key, node);
@@ -518,7 +519,7 @@
       has: () => (report.messages || []).length > 0,
       draw: () => ({ node: el('div', {}, report.messages.map((m) => el('div', {}, el('p', { class: m.severity }, el('strong', {}, `${m.severity}: `), cell(m.text)), (m.notes || []).length ? el('div', { class: 'notes' }, m.notes.map(visible).join('\n')) : ''))) }),
     },
-    link: { title: 'Link', has: () => true, draw: () => ({ node: drawLink() }) },
+    link: { get title() { return report.link ? 'Link' : 'File'; }, has: () => true, draw: () => ({ node: drawLink() }) },
   };
 
   const drawFunction = (f) => {

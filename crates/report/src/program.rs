@@ -11,7 +11,7 @@ use culd_cubin::attr::{Record, Records, code};
 use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{self, stb, sto, stt};
 use culd_cubin::parameter::KernelParameter;
-use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, text_of};
+use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, SymbolIndex, text_of};
 use hashbrown::HashMap;
 
 use crate::category::category;
@@ -31,7 +31,7 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// One row for each category instead of all sections: a library has hundreds of thousands. No
-    /// names of the source.
+    /// names of the source, and no parameters.
     Totals,
     /// One row for each function and category, for a map.
     Functions,
@@ -68,7 +68,7 @@ impl ReportImage {
     /// Fills in everything that the cubin `bytes` has.
     pub fn read(&mut self, bytes: &[u8], detail: Detail) {
         self.bytes = bytes.len() as u64;
-        match Cubin::parse(bytes).and_then(|cubin| CubinReader::of(&cubin)?.fill(self, detail)) {
+        match Cubin::parse(bytes).and_then(|cubin| CubinReader::of(&cubin, detail)?.fill(self)) {
             Ok(()) => {}
             Err(defect) => self.defect = defect.to_string(),
         }
@@ -94,26 +94,51 @@ fn section_offset(bytes: &[u8], index: usize) -> Option<u64> {
 /// A cubin that is being read.
 struct CubinReader<'c, 'd> {
     cubin: &'c Cubin<'d>,
+    detail: Detail,
     sm: u32,
-    /// The functions by symbol index, and their places.
-    places: HashMap<u32, usize>,
-    /// The function whose code a section is.
-    of_code: HashMap<SectionIndex, usize>,
+    /// The functions by symbol index.
+    places: Places,
+    /// By section index, the function whose code a section is.
+    of_code: Places,
     functions: Vec<ReportFunction>,
 }
 
+/// Places of functions by the index of something else.
+struct Places(Vec<u32>);
+
+impl Places {
+    /// No place for any of `count` indices.
+    fn none(count: usize) -> Self {
+        Places(vec![u32::MAX; count])
+    }
+
+    fn of(&self, index: u32) -> Option<usize> {
+        let place = self.0.get(index as usize).filter(|&&place| place != u32::MAX)?;
+        Some(*place as usize)
+    }
+
+    fn set(&mut self, index: u32, place: usize) {
+        if let Some(slot) = self.0.get_mut(index as usize) {
+            *slot = u32::try_from(place).unwrap_or(u32::MAX);
+        }
+    }
+}
+
 impl<'c, 'd> CubinReader<'c, 'd> {
-    fn of(cubin: &'c Cubin<'d>) -> Result<Self, Malformed> {
+    fn of(cubin: &'c Cubin<'d>, detail: Detail) -> Result<Self, Malformed> {
         let mut reader = CubinReader {
             cubin,
+            detail,
             sm: cubin.header.sm(),
-            places: HashMap::new(),
-            of_code: HashMap::new(),
+            places: Places::none(cubin.symbols.len()),
+            of_code: Places::none(cubin.sections.len()),
             functions: Vec::new(),
         };
+        let count = cubin.symbols.iter().filter(|symbol| symbol.is_function()).count();
+        reader.functions.reserve_exact(count);
         for (index, symbol) in cubin.symbol_indices().filter(|(_, symbol)| symbol.is_function()) {
             let place = reader.functions.len();
-            reader.places.insert(index.0, place);
+            reader.places.set(index.0, place);
             let code = symbol.defined_in();
             let names = |code: SectionIndex| {
                 let section = cubin.section(code);
@@ -122,7 +147,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 })
             };
             if let Some(code) = code.filter(|&code| names(code)) {
-                reader.of_code.insert(code, place);
+                reader.of_code.set(code.0, place);
             }
             reader.functions.push(function(symbol));
         }
@@ -144,8 +169,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         let linked = self.is_linked();
         for record in Records::new(section.name, section.data) {
             let record = record?;
-            let place = record.word(0).and_then(|symbol| self.places.get(&symbol));
-            let Some(function) = place.and_then(|&place| self.functions.get_mut(place)) else {
+            let place = record.word(0).and_then(|symbol| self.places.of(symbol));
+            let Some(function) = place.and_then(|place| self.functions.get_mut(place)) else {
                 continue;
             };
             let number = record.word(1);
@@ -167,7 +192,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
     /// Reads the sections that belong to kernels.
     fn sections(&mut self) -> Result<(), Malformed> {
         for section in &self.cubin.sections {
-            if section.is_mercury() {
+            if section.is_mercury() || !section.name.starts_with(b".nv.") {
                 continue;
             }
             let owner = owner(&self.of_code, section);
@@ -175,7 +200,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 continue;
             };
             if section.name.starts_with(b".nv.info.") {
-                attributes(function, section)?;
+                attributes(function, section, self.detail)?;
+                continue;
             }
             let Some(kernel) = function.kernel.as_deref_mut() else { continue };
             if section.name.starts_with(b".nv.shared.") {
@@ -190,9 +216,10 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             }
         }
         // Before CUDA 13 the number of barriers is in the flags of the code.
-        for (&code, &place) in &self.of_code {
-            let barriers = self.cubin.section(code).map_or(0, |code| code.barriers_of_cuda_12());
-            if let Some(function) = self.functions.get_mut(place).filter(|_| barriers != 0)
+        for (code, section) in self.cubin.section_indices() {
+            let barriers = section.barriers_of_cuda_12();
+            let place = self.of_code.of(code.0).filter(|_| barriers != 0);
+            if let Some(function) = place.and_then(|place| self.functions.get_mut(place))
                 && function.barriers == ReportNeed::default()
             {
                 function.barriers = both(Some(barriers));
@@ -205,7 +232,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         let Some(section) = self.cubin.section_by_name(b".nv.callgraph") else { return Ok(()) };
         for edge in callgraph::edges(section) {
             let (_, edge) = edge?;
-            let place = |symbol: culd_cubin::SymbolIndex| self.places.get(&symbol.0).copied();
+            let place = |symbol: SymbolIndex| self.places.of(symbol.0);
             match edge {
                 Edge::Call { caller, callee } => {
                     if let Some((caller, callee)) = place(caller).zip(place(callee))
@@ -224,7 +251,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         Ok(())
     }
 
-    fn fill(mut self, image: &mut ReportImage, detail: Detail) -> Result<(), Malformed> {
+    fn fill(mut self, image: &mut ReportImage) -> Result<(), Malformed> {
         let limits = Limits::of(self.sm);
         let has_system = self.is_linked() && self.sm >= SYSTEM_SHARED.0;
         let system = if has_system { SYSTEM_SHARED.1 } else { 0 };
@@ -236,12 +263,13 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             kernel.constants.sort_unstable();
         }
         image.limits = limits.map(ReportLimits::of);
-        (image.section_kinds, image.sections) = match detail {
-            Detail::Totals | Detail::Functions => self.sums(detail),
+        (image.section_kinds, image.sections) = match self.detail {
+            Detail::Totals => self.totals(),
+            Detail::Functions => self.sums(),
             Detail::Sections => self.all_sections(),
         };
-        image.variables = self.variables(detail);
-        if detail != Detail::Totals {
+        image.variables = self.variables();
+        if self.detail != Detail::Totals {
             for function in &mut self.functions {
                 function.demangled = demangled(&function.name);
             }
@@ -256,15 +284,36 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         Ok(())
     }
 
-    /// Bytes of sections, summed up; their kinds have nothing but a category.
-    fn sums(&self, detail: Detail) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
+    /// Bytes of sections, summed up for each category.
+    fn totals(&self) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
+        let mut sums: Vec<((Option<usize>, Category), u64)> = Vec::new();
+        for section in &self.cubin.sections {
+            let category = category(section.name, section.sh_type, section.flags);
+            match sums.iter_mut().find(|sum| sum.0.1 == category) {
+                Some(sum) => sum.1 = sum.1.saturating_add(section.size),
+                None => sums.push(((None, category), section.size)),
+            }
+        }
+        sums.sort_unstable();
+        Self::sum_rows(sums)
+    }
+
+    /// The same for each function and category.
+    fn sums(&self) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
         let mut sums: BTreeMap<(Option<usize>, Category), u64> = BTreeMap::new();
         for (index, section) in self.cubin.section_indices() {
             let function = self.function_of(index, section);
-            let function = function.filter(|_| detail == Detail::Functions);
             let category = category(section.name, section.sh_type, section.flags);
-            *sums.entry((function, category)).or_default() += section.size;
+            let sum = sums.entry((function, category)).or_default();
+            *sum = sum.saturating_add(section.size);
         }
+        Self::sum_rows(sums)
+    }
+
+    /// Rows of sums; their kinds have nothing but a category.
+    fn sum_rows(
+        sums: impl IntoIterator<Item = ((Option<usize>, Category), u64)>,
+    ) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
         let mut kinds: Vec<ReportSectionKind> = Vec::new();
         let row = |((function, category), bytes)| {
             let known = kinds.iter().position(|kind| kind.category == category);
@@ -281,7 +330,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
     /// All sections, without the null section.
     fn all_sections(&mut self) -> (Vec<ReportSectionKind>, Vec<ReportSection>) {
         for (index, symbol) in self.cubin.symbol_indices() {
-            let function = self.places.get(&index.0).and_then(|&at| self.functions.get_mut(at));
+            let function = self.places.of(index.0).and_then(|at| self.functions.get_mut(at));
             if let Some((function, code)) = function.zip(symbol.defined_in()) {
                 function.section = (code.0 as usize).checked_sub(1);
             }
@@ -314,11 +363,12 @@ impl<'c, 'd> CubinReader<'c, 'd> {
 
     /// The function that a section belongs to.
     fn function_of(&self, index: SectionIndex, section: &culd_cubin::Section<'_>) -> Option<usize> {
-        let own = self.of_code.get(&index).copied();
+        let own = self.of_code.of(index.0);
         own.or_else(|| owner(&self.of_code, section))
     }
 
-    fn variables(&self, detail: Detail) -> Vec<ReportVariable> {
+    fn variables(&self) -> Vec<ReportVariable> {
+        let sections = self.detail == Detail::Sections;
         let variables = self.cubin.symbols.iter().filter(|symbol| {
             let kind = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
             let internal = symbol.binding() == stb::LOCAL && symbol.other & sto::INTERNAL != 0;
@@ -340,7 +390,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             Some(ReportVariable {
                 name: text_of(symbol.name),
                 space,
-                section: (index.0 as usize).checked_sub(1).filter(|_| detail == Detail::Sections),
+                section: (index.0 as usize).checked_sub(1).filter(|_| sections),
                 offset,
                 bytes,
                 ..ReportVariable::default()
@@ -355,14 +405,13 @@ const OWNED: [&[u8]; 3] = [b".nv.shared.", b".nv.local.", b".nv.info."];
 
 /// The function that a section belongs to. Sections of whole programs of CUDA 12.3 and older name
 /// their code without a flag or a type that says so.
-fn owner(
-    of_code: &HashMap<SectionIndex, usize>,
-    section: &culd_cubin::Section<'_>,
-) -> Option<usize> {
-    let is_owned = section.constant_bank().is_some()
-        || OWNED.iter().any(|start| section.name.starts_with(start));
-    let unmarked = || is_owned.then_some(SectionIndex(section.info));
-    of_code.get(&section.info_section().or_else(unmarked)?).copied()
+fn owner(of_code: &Places, section: &culd_cubin::Section<'_>) -> Option<usize> {
+    let is_owned = || {
+        section.constant_bank().is_some()
+            || OWNED.iter().any(|start| section.name.starts_with(start))
+    };
+    let unmarked = || is_owned().then_some(SectionIndex(section.info));
+    of_code.of(section.info_section().or_else(unmarked)?.0)
 }
 
 /// A number that is the function's own and all that is known.
@@ -385,6 +434,7 @@ fn function(symbol: &Symbol<'_>) -> ReportFunction {
 fn attributes(
     function: &mut ReportFunction,
     section: &culd_cubin::Section<'_>,
+    detail: Detail,
 ) -> Result<(), Malformed> {
     let mut parameters: Vec<KernelParameter> = Vec::new();
     for record in Records::new(section.name, section.data) {
@@ -394,7 +444,8 @@ fn attributes(
         }
         if let Some(kernel) = function.kernel.as_deref_mut() {
             match KernelParameter::of(&record) {
-                Some(parameter) => parameters.push(parameter),
+                Some(parameter) if detail != Detail::Totals => parameters.push(parameter),
+                Some(_) => {}
                 None => kernel.take(&record),
             }
         }

@@ -135,7 +135,7 @@ impl Text {
     }
 
     fn kernels(&mut self, report: &Report) {
-        let mut all: Vec<(&ReportImage, &ReportFunction, &ReportKernel)> = report
+        let all: Vec<(&ReportImage, &ReportFunction, &ReportKernel)> = report
             .images
             .iter()
             .flat_map(|image| {
@@ -145,11 +145,12 @@ impl Text {
         if all.is_empty() {
             return;
         }
-        all.sort_by_key(|(_, function, _)| Reverse(function.registers.total));
+        let count = all.len();
+        let all = first_by(all, |(_, function, _)| Reverse(function.registers.total));
         let columns =
             "  registers   own    stack  shared  barriers      code   at 256  limited by  name";
-        self.title("Kernels", all.len(), "most registers first", columns);
-        for (image, function, kernel) in all.into_iter().take(LINES) {
+        self.title("Kernels", count, "most registers first", columns);
+        for (image, function, kernel) in all {
             let (occupancy, limit) = occupancy(image, kernel);
             let name = source_name(function);
             let dynamic = if kernel.dynamic_shared { "+" } else { " " };
@@ -177,18 +178,14 @@ impl Text {
 
     fn functions(&mut self, report: &Report) {
         let functions = report.images.iter().flat_map(|image| &image.functions);
-        let mut all: Vec<&ReportFunction> = functions.filter(|one| one.kernel.is_none()).collect();
+        let all: Vec<&ReportFunction> = functions.filter(|one| one.kernel.is_none()).collect();
         if all.is_empty() {
             return;
         }
-        all.sort_by_key(|function| Reverse(function.code));
-        self.title(
-            "Functions",
-            all.len(),
-            "most code first",
-            "       code  registers  frame  name",
-        );
-        for function in all.into_iter().take(LINES) {
+        let count = all.len();
+        let all = first_by(all, |function| Reverse(function.code));
+        self.title("Functions", count, "most code first", "       code  registers  frame  name");
+        for function in all {
             self.line(&format!(
                 "  {:>9}  {:>9}  {:>5}  {}",
                 function.code,
@@ -262,6 +259,22 @@ impl Text {
     }
 }
 
+/// The rows of a list, in the order of `key` and for equal keys in their own: a library has tens of
+/// thousands, so the others are not sorted.
+fn first_by<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut rows: Vec<(K, usize, T)> =
+        rows.into_iter().enumerate().map(|(place, row)| (key(&row), place, row)).collect();
+    fn order<K: Ord, T>(a: &(K, usize, T), b: &(K, usize, T)) -> std::cmp::Ordering {
+        (&a.0, a.1).cmp(&(&b.0, b.1))
+    }
+    if rows.len() > LINES {
+        rows.select_nth_unstable_by(LINES, order);
+        rows.truncate(LINES);
+    }
+    rows.sort_unstable_by(order);
+    rows.into_iter().map(|row| row.2).collect()
+}
+
 /// The occupancy for the usual size of a block, and what limits it.
 fn occupancy(image: &ReportImage, kernel: &ReportKernel) -> (String, &'static str) {
     let all = image.occupancy(kernel);
@@ -331,6 +344,18 @@ pub(crate) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_rows_are_those_of_a_whole_sort() {
+        for count in [0, 1, LINES, LINES + 1, 1000] {
+            // Many keys are equal.
+            let rows: Vec<(usize, usize)> = (0..count).map(|at| (at * 7919 % 13, at)).collect();
+            let mut sorted = rows.clone();
+            sorted.sort_by_key(|row| row.0);
+            sorted.truncate(LINES);
+            assert_eq!(first_by(rows, |row| row.0), sorted);
+        }
+    }
 
     #[test]
     fn numbers_have_commas() {

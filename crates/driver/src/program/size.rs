@@ -4,9 +4,11 @@
 //! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; at any time, each
 //! thread has at most one unpacked image; damaged parts are reported and skipped.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use culd_fatbin::container::Unpacker;
 use culd_inspect::images::{FileImages, StoredImage};
@@ -119,8 +121,7 @@ impl SizeRequest {
         let bytes: &'static [u8] = store.alloc(bytes);
         let found = FileImages::of(bytes);
         let session = Session::with_threads(self.threads);
-        let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
-        let images = read(&found, &session, detail);
+        let (images, kernels) = self.read(&found, &session);
         let device = found.device_bytes;
         let file = File::new(name.clone(), found.kind, bytes.len() as u64, device);
         let report = Report::of_program(file, images);
@@ -136,7 +137,42 @@ impl SizeRequest {
             lines.push(Line::new(Severity::Warning, text));
         }
         self.write(&session, &report)?;
-        Ok((self.text(&session, &report), lines))
+        let text = self.text(&report, &kernels);
+        if self.files.len() == 1 {
+            // The process ends soon, which is faster than to free each row.
+            std::mem::forget((report, kernels));
+        }
+        Ok((text, lines))
+    }
+
+    /// Looks into all images, the largest first, so that no thread is left alone with one at the
+    /// end. Returns them in the order of the file, each with the lines of its kernels.
+    fn read(&self, found: &FileImages<'_>, session: &Session) -> (Vec<ReportImage>, Vec<String>) {
+        let images = &found.images;
+        let mut order: Vec<usize> = (0..images.len()).collect();
+        order.sort_by_key(|&place| images.get(place).map(|image| Reverse(image.size())));
+        let work = images.iter().map(StoredImage::size).fold(0, u64::saturating_add);
+        let work = usize::try_from(work).unwrap_or(usize::MAX);
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(images.len())));
+        session.lanes(session.most_lanes().min(images.len()), work, || {
+            let (mut unpacker, mut own) = (Unpacker::default(), Vec::new());
+            while let Some(&place) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (image, lines) = self.image(&images[place], &mut unpacker);
+                own.push((place, image, lines));
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|one| one.0);
+        done.into_iter().map(|(_, image, lines)| (image, lines)).unzip()
+    }
+
+    /// The image, and the lines of its kernels if they are asked for.
+    fn image(&self, stored: &StoredImage<'_>, unpacker: &mut Unpacker) -> (ReportImage, String) {
+        let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
+        let image = image(stored, unpacker, detail);
+        let lines = if self.kernels { kernel_lines(&image) } else { String::new() };
+        (image, lines)
     }
 
     fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
@@ -150,7 +186,7 @@ impl SizeRequest {
         written.map_err(|error| FileError::output(path, &error))
     }
 
-    fn text(&self, session: &Session, report: &Report) -> String {
+    fn text(&self, report: &Report, kernels: &[String]) -> String {
         let mut text = report.to_text();
         if self.images {
             text.push_str("\nAll images\n");
@@ -158,19 +194,12 @@ impl SizeRequest {
         }
         if self.kernels {
             text.push_str("\nAll kernels\n");
-            let images = &report.images;
-            let kernels: usize = images.iter().map(|image| image.kernels().count()).sum();
-            let lines = |place: usize| kernel_lines(&images[place]);
-            session.map(images.len(), LINE * kernels, lines).iter().for_each(|lines| {
-                text.push_str(lines);
-            });
+            text.reserve_exact(kernels.iter().map(String::len).sum());
+            kernels.iter().for_each(|lines| text.push_str(lines));
         }
         text
     }
 }
-
-/// The line of a kernel takes as long as reading this many bytes, more or less.
-const LINE: usize = 1 << 10;
 
 /// Appends the line of `--images`.
 fn image_line(image: &ReportImage, text: &mut String) {
@@ -190,37 +219,47 @@ fn image_line(image: &ReportImage, text: &mut String) {
 
 /// The lines of `--kernels`.
 fn kernel_lines(image: &ReportImage) -> String {
-    let (mut text, mut line) = (String::new(), String::new());
-    let need = |line: &mut String, name: &str, number: Option<u32>| match number {
-        Some(number) => _ = write!(line, " {name}={number}"),
-        None => _ = write!(line, " {name}=-"),
-    };
-    for (_, function, kernel) in image.kernels() {
-        line.clear();
-        line.push_str(&image.target);
-        need(&mut line, "registers", function.registers.total);
-        need(&mut line, "stack", function.stack.total);
-        need(&mut line, "barriers", function.barriers.total);
-        let _ = write!(line, " shared={}", kernel.shared);
-        for (bank, size) in &kernel.constants {
-            let _ = write!(line, " constant{bank}={size}");
+    let target = culd_text::escaped(&image.target);
+    let mut text = String::new();
+    // A library has tens of thousands of lines.
+    let need = |text: &mut String, name: &str, number: Option<u32>| {
+        text.push_str(name);
+        match number {
+            Some(number) => push_number(text, number.into()),
+            None => text.push('-'),
         }
-        line.push(' ');
-        line.push_str(&function.name);
-        text.push_str(&culd_text::escaped(&line));
+    };
+    let rows = image.kernels();
+    text.reserve_exact(rows.map(|(_, function, _)| function.name.len() + LINE).sum());
+    for (_, function, kernel) in image.kernels() {
+        text.push_str(&target);
+        need(&mut text, " registers=", function.registers.total);
+        need(&mut text, " stack=", function.stack.total);
+        need(&mut text, " barriers=", function.barriers.total);
+        text.push_str(" shared=");
+        push_number(&mut text, kernel.shared);
+        for &(bank, size) in &kernel.constants {
+            text.push_str(" constant");
+            push_number(&mut text, bank.into());
+            text.push('=');
+            push_number(&mut text, size);
+        }
+        text.push(' ');
+        text.push_str(&culd_text::escaped(&function.name));
         text.push('\n');
     }
     text
 }
 
-/// Looks into all images.
-fn read(found: &FileImages<'_>, session: &Session, detail: Detail) -> Vec<ReportImage> {
-    let images = &found.images;
-    let work = images.iter().map(StoredImage::size).sum::<u64>();
-    let work = usize::try_from(work).unwrap_or(usize::MAX);
-    session.map_with(images.len(), work, Unpacker::default, |unpacker, at| {
-        image(&images[at], unpacker, detail)
-    })
+/// Bytes of a usual line of a kernel, without its name.
+const LINE: usize = 80;
+
+/// Appends the digits of `number`.
+fn push_number(text: &mut String, number: u64) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 fn image(stored: &StoredImage<'_>, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {

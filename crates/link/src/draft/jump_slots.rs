@@ -7,6 +7,9 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::capmerc;
 use culd_cubin::unified::SLOT;
 
+use super::Draft;
+use super::kind::SectionKind;
+use super::section::OutSymbol;
 use crate::options::dialect::Dialect;
 
 /// Bytes of a slot before compression, as nvlink counts them in relocations of the table.
@@ -25,10 +28,19 @@ pub(crate) fn mercury_place(offset: u64, dialect: &Dialect) -> u64 {
     offset / SLOT * if dialect.slots_keep_padding { SLOT } else { EXPANDED }
 }
 
+/// Value and size of `symbol` in the symbol table of machine code, if it is the function of a slot
+/// in the table of a program with Mercury.
+pub(crate) fn symbol_of_slot(draft: &Draft<'_>, symbol: &OutSymbol) -> Option<(u64, u64)> {
+    let table = &draft.sections[symbol.section?];
+    let is_slot = table.kind == SectionKind::JumpSlots && symbol.program.is_some();
+    let is_moved = is_slot && draft.flavour == Flavour::Mercury && !draft.relocatable;
+    is_moved.then(|| machine_symbol(symbol.value, table.size, draft.dialect))
+}
+
 /// Value and size, in the symbol table of machine code, of the function of the slot at `value`.
 /// nvlink takes the Mercury offset for an offset in the expanded code (a defect, kept:
 /// docs/DIFFERENCES.md, slots-of-mercury).
-pub(crate) fn machine_symbol(value: u64, table: u64, dialect: &Dialect) -> (u64, u64) {
+fn machine_symbol(value: u64, table: u64, dialect: &Dialect) -> (u64, u64) {
     if dialect.slots_keep_padding {
         return (value, if value == 0 { table } else { SLOT });
     }

@@ -371,15 +371,8 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
 
     /// `st_value` and `st_size`.
     fn value_and_size(&self, symbol: &OutSymbol) -> (u64, u64) {
-        let table = symbol.section.map(|section| &self.merged.draft.sections[section]);
-        let table =
-            table.filter(|table| table.kind == SectionKind::JumpSlots && symbol.program.is_some());
-        match (table, self.options.target.flavour) {
-            (Some(table), Flavour::Mercury) if !self.options.relocatable => {
-                jump_slots::machine_symbol(symbol.value, table.size, self.merged.draft.dialect)
-            }
-            _ => (self.value(symbol), symbol.size),
-        }
+        let of_slot = jump_slots::symbol_of_slot(&self.merged.draft, symbol);
+        of_slot.unwrap_or_else(|| (self.value(symbol), symbol.size))
     }
 
     /// `st_value`. In machine code, shared variables follow the system's part, which the Mercury

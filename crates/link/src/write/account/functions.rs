@@ -16,6 +16,7 @@ use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::base::paths::{DeepestPath, LargestNumber};
 use crate::check::report::EntrySizes;
+use crate::draft::jump_slots;
 use crate::draft::kind::SectionKind;
 use crate::layout::numbers::Numbers;
 use crate::program::LinkedProgram;
@@ -53,13 +54,16 @@ impl AccountFunctions {
         let prototypes = prototype_numbers(program);
         let mut next_kernel = 0..;
         let function = |node: NodeId| {
-            let symbol = &program.merged.draft.symbols[program.merged.function(graph, node)];
+            let draft = &program.merged.draft;
+            let symbol = &draft.symbols[program.merged.function(graph, node)];
+            let of_slot = jump_slots::symbol_of_slot(draft, symbol);
+            let (offset, code) = of_slot.unwrap_or((symbol.value, symbol.size));
             let definition = program.symbols.all[graph.nodes[node]].definition;
             AccountFunction {
                 object: definition.map(|site| site.object.index() as u32),
                 section: symbol.section.and_then(|section| place(numbers, section)),
-                offset: symbol.value,
-                code: symbol.size,
+                offset,
+                code,
                 registers: facts.registers(program, node),
                 barriers: facts.barriers(program, node),
                 stack: facts.stack(program, node),
