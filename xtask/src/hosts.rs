@@ -2,12 +2,14 @@
 //!
 //! In: names of systems. Out: their programs, in `target/hosts`; recorded cases and transcripts by
 //! the programs that an emulator can run here. Guaranteed: clippy has no warning for each system; a
-//! program's headers name its system.
+//! program's headers name its system. A program of macOS, which nothing can run here, starts on an
+//! old release, loads the system's libraries only, is signed, and has no path of this machine.
 
 use crate::args::Args;
-use crate::dist::zig;
+use crate::dist::{paths::Folders, zig};
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::reference::mach;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -90,6 +92,9 @@ const HOSTS: &[Host] = &[
     },
 ];
 
+/// The oldest macOS of the programs: what Rust asks for on AArch64.
+const OLDEST_MACOS: (u32, u32) = (11, 0);
+
 /// Stands for the place of a header that a file names at byte 60.
 const PE: usize = usize::MAX;
 
@@ -131,7 +136,13 @@ impl Host {
                 cargo.current_dir(workspace::root()).env("CARGO_TARGET_DIR", folder());
                 cargo
             }
-            None => zig::tool(&zig::install()?, "cargo-zigbuild", &folder())?,
+            None => {
+                let mut cargo = zig::tool(&zig::install()?, "cargo-zigbuild", &folder())?;
+                Folders::find(&folder())?.hide(&mut cargo);
+                let (major, minor) = OLDEST_MACOS;
+                cargo.env("MACOSX_DEPLOYMENT_TARGET", format!("{major}.{minor}"));
+                cargo
+            }
         };
         cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.args([word, "--locked", "--target", self.target]);
@@ -151,6 +162,9 @@ impl Host {
             let path = self.program(name);
             let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
             ensure!(self.is_for(&bytes), "{} is not for {}", path.display(), self.name);
+            if self.name.starts_with("macos") {
+                self.check_mac(&path, &bytes).with_context(|| path.display().to_string())?;
+            }
         }
         println!("{}: {} programs", self.name, PROGRAMS.len());
         Ok(())
@@ -167,6 +181,30 @@ impl Host {
             let at = if at == PE { second() } else { Some(at) };
             at.and_then(|at| program.get(at..)).is_some_and(|rest| rest.starts_with(bytes))
         })
+    }
+
+    /// Reads what the headers of a program of macOS ask for.
+    fn check_mac(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let program = mach::program(bytes)?;
+        let (major, minor) = program.oldest;
+        println!(
+            "{}: {}: {}, macOS {major}.{minor}, signed {}, loads {}",
+            self.name,
+            path.display(),
+            program.arch,
+            program.signed,
+            program.libraries.join(" ")
+        );
+        ensure!(self.target.starts_with(program.arch), "for {}", program.arch);
+        ensure!(program.oldest <= OLDEST_MACOS, "needs macOS {major}.{minor}");
+        ensure!(program.signed || program.arch != "aarch64", "has no signature");
+        let system = |library: &String| {
+            library.starts_with("/usr/lib/") || library.starts_with("/System/Library/")
+        };
+        let other = program.libraries.iter().find(|library| !system(library));
+        ensure!(other.is_none(), "loads {other:?}");
+        ensure!(!program.libraries.is_empty() && program.search.is_empty(), "{program:?}");
+        Folders::find(&folder())?.check(path)
     }
 
     /// Runs recorded cases and transcripts by an emulator, if there is one.

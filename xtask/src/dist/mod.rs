@@ -8,7 +8,7 @@
 
 mod bill;
 mod packages;
-mod paths;
+pub(crate) mod paths;
 mod wheel;
 pub(crate) mod zig;
 
