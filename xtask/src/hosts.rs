@@ -16,11 +16,11 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 usage: cargo xtask hosts [options] [SYSTEM]...
-  SYSTEM    aarch64, windows, macos or macos-x86_64 (default all)
+  SYSTEM    aarch64, musl, windows, macos or macos-x86_64 (default all)
   --clippy  no programs, no tests
 
-aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. macOS: zig, which is installed
-from PyPI. All: 'rustup target add' of the target.";
+aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. musl and macOS: zig, which is
+installed from PyPI. All: 'rustup target add' of the target.";
 
 /// The crates that other systems have: culd-jitlink and culd-python replace files of Linux, and
 /// culd-gpu, culd-testkit, culd-tests and xtask are for development.
@@ -41,7 +41,7 @@ const CRATES: &[&str] = &[
 /// The programs, without the ending of a system.
 const PROGRAMS: [&str; 4] = ["culd", "culd-dump", "culd-diff", "culd-lto"];
 
-/// The test programs for a system whose tests an emulator runs as a whole.
+/// The test programs for a system whose tests run here as a whole.
 const TESTS: &[&str] =
     &["cases", "cli", "api", "relocatable_steps", "many_sections", "builder", "probe"];
 
@@ -67,6 +67,13 @@ const HOSTS: &[Host] = &[
         linker: Some("aarch64-linux-gnu-gcc"),
         ending: "",
         machine: [(0, b"\x7fELF\x02\x01"), (18, &[183, 0])],
+    },
+    Host {
+        name: "musl",
+        target: "x86_64-unknown-linux-musl",
+        linker: None,
+        ending: "",
+        machine: [(0, b"\x7fELF\x02\x01"), (18, &[62, 0])],
     },
     Host {
         name: "windows",
@@ -207,10 +214,10 @@ impl Host {
         Folders::find(&folder())?.check(path)
     }
 
-    /// Runs recorded cases and transcripts by an emulator, if there is one.
+    /// Runs recorded cases and transcripts, by an emulator where one is needed and there.
     fn test(&self) -> Result<()> {
         let mut tests = match self.name {
-            "aarch64" => {
+            "aarch64" | "musl" => {
                 let mut tests = self.cargo("test")?;
                 tests.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
                 tests.args(TESTS.iter().flat_map(|name| ["--test", name]));
@@ -236,6 +243,7 @@ impl Host {
     }
 }
 
+/// Runs the command, whose words are printed.
 fn done(command: &mut Command, host: &str) -> Result<()> {
     println!("{host}: {:?} {:?}", Path::new(command.get_program()), command.get_args());
     let status = command.status().with_context(|| format!("{:?}", command.get_program()))?;
