@@ -6,7 +6,8 @@
 //! The environment is one of this machine, or lies in another system's folder.
 
 use crate::args::Args;
-use crate::dist::zig;
+use crate::dist::paths::Folders;
+use crate::dist::zig::OldGlibc;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case;
@@ -117,14 +118,14 @@ fn with_packages(wheel: &Path, folder: &Path) -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The program that times links in Rust, of the same compilers and profile as the wheel.
+/// The program that times links in Rust, as `xtask dist` builds what ships.
 fn repeat() -> Result<PathBuf> {
-    let folder = workspace::target().join("dist-build");
-    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut cargo = zig::tool(&zig::install()?, "cargo-zigbuild", &folder)?;
-    cargo.args(["build", "--locked", "--profile", "static", "-p", "culd", "--example", "repeat"]);
-    ensure!(cargo.args(["--target", &target]).status()?.success(), "no examples/repeat.rs");
-    Ok(folder.join(target).join("static/examples/repeat"))
+    let built = workspace::target().join("dist-build");
+    let zig = OldGlibc::install(std::env::consts::ARCH, &built)?;
+    let mut cargo = zig.cargo("build", &Folders::find(&built)?)?;
+    cargo.args(["-p", "culd", "--example", "repeat"]);
+    ensure!(cargo.status()?.success(), "no examples/repeat.rs");
+    Ok(zig.file("examples/repeat"))
 }
 
 /// The folder of the tests in another system.

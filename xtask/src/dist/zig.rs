@@ -38,7 +38,7 @@ pub(crate) fn tool(tools: &Environment, name: &str, built: &Path) -> Result<Comm
 }
 
 /// The tools, for one target.
-pub(super) struct OldGlibc {
+pub(crate) struct OldGlibc {
     tools: Environment,
     /// The architecture as Rust and zig name it.
     pub(super) arch: String,
@@ -48,7 +48,7 @@ pub(super) struct OldGlibc {
 
 impl OldGlibc {
     /// The tools, which are installed if they are missing.
-    pub(super) fn install(arch: &str, built: &Path) -> Result<Self> {
+    pub(crate) fn install(arch: &str, built: &Path) -> Result<Self> {
         Ok(OldGlibc { tools: install()?, arch: arch.to_owned(), built: built.to_owned() })
     }
 
@@ -65,7 +65,7 @@ impl OldGlibc {
     }
 
     /// `cargo WORD` in the profile of what ships.
-    pub(super) fn cargo(&self, word: &str, folders: &Folders) -> Result<Command> {
+    pub(crate) fn cargo(&self, word: &str, folders: &Folders) -> Result<Command> {
         let mut command = self.tool("cargo-zigbuild", folders)?;
         command.args([word, "--locked", "--profile", "static", "--target"]);
         command.arg(format!("{}.{GLIBC}", self.target()));
@@ -73,7 +73,7 @@ impl OldGlibc {
     }
 
     /// The file called `name` of such a build.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.built.join(self.target()).join("static").join(name)
     }
 
