@@ -4,8 +4,8 @@
 //! cargo run --release -p culd --example repeat -- 1000 sm_90 testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
 //! ```
 //!
-//! Prints the median in microseconds. `cargo xtask python --time` holds links through Python against
-//! it.
+//! Prints the median in microseconds. `cargo xtask python --time` holds links through Python
+//! against it.
 
 use std::error::Error;
 use std::time::Instant;
