@@ -97,7 +97,8 @@ mod tests {
         assert_eq!(found, expected);
         // A library, one without a system, one for iOS, and half a file.
         let phone = words(&[0x32, 24, 2, 11 << 16, 0, 0]);
-        let others = [file(6, &[system.clone()]), file(2, &[library]), file(2, &[phone])];
+        let others =
+            [file(6, std::slice::from_ref(&system)), file(2, &[library]), file(2, &[phone])];
         for other in others.iter().map(Vec::as_slice).chain([&program[..60]]) {
             assert!(super::program(other).is_err());
         }
