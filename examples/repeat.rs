@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut times = Vec::new();
     for _ in 0..count {
         let start = Instant::now();
-        let mut linker = Linker::new(Options::for_arch(&arch)?);
+        let mut linker = Linker::new(Options::parse([format!("-arch={arch}")])?);
         for (bytes, name) in &inputs {
             linker.add_bytes(name.as_str(), InputKind::Any, bytes.as_slice());
         }

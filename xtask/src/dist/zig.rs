@@ -112,8 +112,8 @@ impl OldGlibc {
     }
 }
 
-/// Checks that a file runs with [`GLIBC`]: zig gives symbols of a newer one no version, and a shared
-/// library is linked with them.
+/// Checks that a file runs with [`GLIBC`]: zig gives symbols of a newer one no version, and links
+/// shared libraries that need them.
 pub(super) fn check_glibc(file: &Path) -> Result<()> {
     let symbols = super::said(Command::new("readelf").args(["--dyn-syms", "-W"]).arg(file))?;
     let missing = unversioned(&symbols);
