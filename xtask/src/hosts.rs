@@ -2,23 +2,25 @@
 //!
 //! In: names of systems. Out: their programs, in `target/hosts`; recorded cases and transcripts by
 //! the programs that an emulator can run here. Guaranteed: clippy has no warning for each system; a
-//! program's headers name its system.
+//! program's headers name its system. A program of macOS, which nothing can run here, starts on an
+//! old release, loads the system's libraries only, is signed, and has no path of this machine.
 
 use crate::args::Args;
-use crate::dist::zig;
+use crate::dist::{paths::Folders, zig};
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
+use culd_testkit::reference::mach;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 usage: cargo xtask hosts [options] [SYSTEM]...
-  SYSTEM    aarch64, windows, macos or macos-x86_64 (default all)
+  SYSTEM    aarch64, musl, windows, macos or macos-x86_64 (default all)
   --clippy  no programs, no tests
 
-aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. macOS: zig, which is installed
-from PyPI. All: 'rustup target add' of the target.";
+aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. musl and macOS: zig, which is
+installed from PyPI. All: 'rustup target add' of the target.";
 
 /// The crates that other systems have: culd-jitlink and culd-python replace files of Linux, and
 /// culd-gpu, culd-testkit, culd-tests and xtask are for development.
@@ -39,7 +41,7 @@ const CRATES: &[&str] = &[
 /// The programs, without the ending of a system.
 const PROGRAMS: [&str; 4] = ["culd", "culd-dump", "culd-diff", "culd-lto"];
 
-/// The test programs for a system whose tests an emulator runs as a whole.
+/// The test programs for a system whose tests run here as a whole.
 const TESTS: &[&str] =
     &["cases", "cli", "api", "relocatable_steps", "many_sections", "builder", "probe"];
 
@@ -67,6 +69,13 @@ const HOSTS: &[Host] = &[
         machine: [(0, b"\x7fELF\x02\x01"), (18, &[183, 0])],
     },
     Host {
+        name: "musl",
+        target: "x86_64-unknown-linux-musl",
+        linker: None,
+        ending: "",
+        machine: [(0, b"\x7fELF\x02\x01"), (18, &[62, 0])],
+    },
+    Host {
         name: "windows",
         target: "x86_64-pc-windows-gnu",
         linker: Some("x86_64-w64-mingw32-gcc"),
@@ -89,6 +98,9 @@ const HOSTS: &[Host] = &[
         machine: [(0, &[0xcf, 0xfa, 0xed, 0xfe]), (4, &[7, 0, 0, 1])],
     },
 ];
+
+/// The oldest macOS of the programs: what Rust asks for on AArch64.
+const OLDEST_MACOS: (u32, u32) = (11, 0);
 
 /// Stands for the place of a header that a file names at byte 60.
 const PE: usize = usize::MAX;
@@ -131,7 +143,13 @@ impl Host {
                 cargo.current_dir(workspace::root()).env("CARGO_TARGET_DIR", folder());
                 cargo
             }
-            None => zig::tool(&zig::install()?, "cargo-zigbuild", &folder())?,
+            None => {
+                let mut cargo = zig::tool(&zig::install()?, "cargo-zigbuild", &folder())?;
+                Folders::find(&folder())?.hide(&mut cargo);
+                let (major, minor) = OLDEST_MACOS;
+                cargo.env("MACOSX_DEPLOYMENT_TARGET", format!("{major}.{minor}"));
+                cargo
+            }
         };
         cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.args([word, "--locked", "--target", self.target]);
@@ -151,6 +169,9 @@ impl Host {
             let path = self.program(name);
             let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
             ensure!(self.is_for(&bytes), "{} is not for {}", path.display(), self.name);
+            if self.name.starts_with("macos") {
+                self.check_mac(&path, &bytes).with_context(|| path.display().to_string())?;
+            }
         }
         println!("{}: {} programs", self.name, PROGRAMS.len());
         Ok(())
@@ -169,10 +190,34 @@ impl Host {
         })
     }
 
-    /// Runs recorded cases and transcripts by an emulator, if there is one.
+    /// Reads what the headers of a program of macOS ask for.
+    fn check_mac(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        let program = mach::program(bytes)?;
+        let (major, minor) = program.oldest;
+        println!(
+            "{}: {}: {}, macOS {major}.{minor}, signed {}, loads {}",
+            self.name,
+            path.display(),
+            program.arch,
+            program.signed,
+            program.libraries.join(" ")
+        );
+        ensure!(self.target.starts_with(program.arch), "for {}", program.arch);
+        ensure!(program.oldest <= OLDEST_MACOS, "needs macOS {major}.{minor}");
+        ensure!(program.signed || program.arch != "aarch64", "has no signature");
+        let system = |library: &String| {
+            library.starts_with("/usr/lib/") || library.starts_with("/System/Library/")
+        };
+        let other = program.libraries.iter().find(|library| !system(library));
+        ensure!(other.is_none(), "loads {other:?}");
+        ensure!(!program.libraries.is_empty() && program.search.is_empty(), "{program:?}");
+        Folders::find(&folder())?.check(path)
+    }
+
+    /// Runs recorded cases and transcripts, by an emulator where one is needed and there.
     fn test(&self) -> Result<()> {
         let mut tests = match self.name {
-            "aarch64" => {
+            "aarch64" | "musl" => {
                 let mut tests = self.cargo("test")?;
                 tests.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
                 tests.args(TESTS.iter().flat_map(|name| ["--test", name]));
@@ -198,6 +243,7 @@ impl Host {
     }
 }
 
+/// Runs the command, whose words are printed.
 fn done(command: &mut Command, host: &str) -> Result<()> {
     println!("{host}: {:?} {:?}", Path::new(command.get_program()), command.get_args());
     let status = command.status().with_context(|| format!("{:?}", command.get_program()))?;

@@ -2,13 +2,18 @@
 //!
 //! In: a wheel, and the recorded cases. Out: what pytest and mypy say. Guaranteed: the environment
 //! is empty before the wheel is installed, and has no culd in its PATH but the wheel's.
+//!
+//! The environment is one of this machine, or lies in another system's folder.
 
 use crate::args::Args;
+use crate::dist::paths::Folders;
+use crate::dist::zig::OldGlibc;
 use crate::workspace;
 use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case;
 use culd_testkit::reference::oracle::wheels::Environment;
 use serde_json::{Value, json};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -17,10 +22,14 @@ const HELP: &str = "\
 usage: cargo xtask python [options]
   --wheel FILE   the wheel (default the one in <target>/dist/packages: 'cargo xtask dist --wheel')
   --links N      links of the test of memory (default 5000)
+  --time         time links against the same links in Rust, too: builds examples/repeat.rs as what ships
+  --root DIR     test the wheel in the system in DIR, which has Python with venv, without types; as root.
+                 One of another machine runs by qemu-user: packaging/try says how it is made
   --packages     the tests with cuda-python, cuda-core and NVIDIA's compilers instead: 600 MB of PyPI";
 
 /// The tools of the tests.
-const TOOLS: &[&str] = &["mypy==2.1.0", "pytest==9.2.0"];
+const TOOLS: &[&str] = &["mypy==2.1.0", PYTEST];
+const PYTEST: &str = "pytest==9.2.0";
 /// What a user of NVIDIA's Python packages has beside culd, of a major release.
 const PACKAGES: [(&str, &str, &[&str]); 2] = [
     (
@@ -47,8 +56,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let named = args.option::<PathBuf>("--wheel")?;
     let links = args.option::<u32>("--links")?.unwrap_or(5000);
     let packages = args.flag("--packages");
+    let time = args.flag("--time");
+    let root = args.option::<PathBuf>("--root")?;
     args.finish()?;
     let wheel = named.map_or_else(built, Ok)?;
+    if let Some(root) = root {
+        return in_root(&root, &wheel, links);
+    }
     let folder = workspace::target().join("python");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -64,10 +78,14 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let count = write_cases(&cases)?;
     println!("{} with {count} recorded cases", wheel.display());
     let source = workspace::root().join("crates/python");
+    let repeat = if time { Some(repeat()?) } else { None };
     let run = |words: &[&str]| -> Result<bool> {
         let mut python = Command::new(environment.program("python"));
         python.args(["-B", "-m"]).args(words).current_dir(&source);
         python.env("CULD_CASES", &cases).env("CULD_LINKS", links.to_string());
+        if let Some(repeat) = &repeat {
+            python.env("CULD_REPEAT", repeat);
+        }
         Ok(python.status()?.success())
     };
     let tests = run(&["pytest", "-q", "-rA", "-p", "no:cacheprovider"])?;
@@ -89,7 +107,7 @@ fn with_packages(wheel: &Path, folder: &Path) -> Result<ExitCode> {
     let mut passed = true;
     for (release, extras, packages) in PACKAGES {
         let wheel = format!("{}{extras}", wheel.display());
-        let wheels = [&[wheel.as_str(), "pytest==9.2.0"], packages].concat();
+        let wheels = [&[wheel.as_str(), PYTEST], packages].concat();
         let environment = Environment::install(&folder.join(release), &wheels)?;
         let mut python = Command::new(environment.program("python"));
         python.args(["-B", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "packages"]);
@@ -98,6 +116,59 @@ fn with_packages(wheel: &Path, folder: &Path) -> Result<ExitCode> {
         passed &= python.status()?.success();
     }
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The program that times links in Rust, as `xtask dist` builds what ships.
+fn repeat() -> Result<PathBuf> {
+    let built = workspace::target().join("dist-build");
+    let zig = OldGlibc::install(std::env::consts::ARCH, &built)?;
+    let mut cargo = zig.cargo("build", &Folders::find(&built)?)?;
+    cargo.args(["-p", "culd", "--example", "repeat"]);
+    ensure!(cargo.status()?.success(), "no examples/repeat.rs");
+    Ok(zig.file("examples/repeat"))
+}
+
+/// The folder of the tests in another system.
+const STAGE: &str = "culd-python";
+
+/// pytest in the system in `root`: it installs the wheel into a new environment and removes it.
+fn in_root(root: &Path, wheel: &Path, links: u32) -> Result<ExitCode> {
+    let stage = root.join(STAGE);
+    // The tests find their files from their own place, as in the source tree.
+    for folder in ["crates/python/tests", "testdata/quickstart"] {
+        workspace::keep_tree(&workspace::root().join(folder), &stage.join(folder))?;
+    }
+    let project = "crates/python/pyproject.toml";
+    fs::copy(workspace::root().join(project), stage.join(project))?;
+    let count = write_cases(&stage.join("cases"))?;
+    let name = wheel.file_name().and_then(OsStr::to_str).context("the wheel's name is no text")?;
+    fs::copy(wheel, stage.join(name))?;
+    println!("{name} with {count} recorded cases, in {}", root.display());
+    // pytest and what it needs are Python without compiled parts: this machine's pip can get them,
+    // and the other system needs no network.
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "-q", "--only-binary=:all:", "-d"]);
+    ensure!(pip.arg(stage.join("wheels")).arg(PYTEST).status()?.success(), "pip");
+    let own = name.ends_with(&format!("{}.whl", std::env::consts::ARCH));
+    let emulated = if own { "" } else { "CULD_EMULATED=1" };
+    let script = format!(
+        "cd /{STAGE}; python3 -m venv new; \
+         new/bin/pip -q install --no-index --find-links wheels ./{name} {PYTEST}; \
+         cd /{STAGE}/crates/python; status=0; CULD_CASES=/{STAGE}/cases CULD_LINKS={links} {emulated} \
+         /{STAGE}/new/bin/python -B -m pytest -q -rA -p no:cacheprovider || status=$?; \
+         /{STAGE}/new/bin/pip -q uninstall -y culd; cd /{STAGE}; \
+         for left in new/bin/culd new/bin/culd-lto new/lib/python*/site-packages/culd; do \
+         if [ -e $left ]; then echo $left is left; status=1; fi; done; \
+         exit $status"
+    );
+    // Mounts are those of this command alone, and go with it.
+    let enter = "mount -t proc proc \"$0/proc\"; mount -t tmpfs tmpfs \"$0/tmp\"; exec chroot \"$0\" \
+                 /usr/bin/env -i HOME=/root PATH=/usr/bin:/bin /bin/sh -ec \"$1\"";
+    let mut chroot = Command::new("unshare");
+    chroot.args(["--mount", "/bin/sh", "-ec", enter]).arg(root).arg(&script);
+    let status = chroot.status().context("unshare")?;
+    fs::remove_dir_all(&stage)?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The wheel of `cargo xtask dist` for this machine.

@@ -8,7 +8,7 @@
 
 mod bill;
 mod packages;
-mod paths;
+pub(crate) mod paths;
 mod wheel;
 pub(crate) mod zig;
 
@@ -26,7 +26,7 @@ use zig::OldGlibc;
 
 const HELP: &str = "\
 usage: cargo xtask dist [options]
-  --to DIR       the folder (default <target>/dist), which is made anew
+  --to DIR       the folder, which is made anew (default <target>/dist; for another machine <target>/dist-ARCH)
   --wheel        the Python wheel and what is in it, but no other package
   --pack         packages of the folder as it is: nothing is built, and there is no new wheel
   --arch ARCH    x86_64 or aarch64 (default this machine's): for another one, Debian's cross compiler
@@ -74,11 +74,13 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let named = args.option::<PathBuf>("--to")?;
-    // Some tools run in other folders.
-    let dist = std::path::absolute(named.unwrap_or_else(|| workspace::target().join("dist")))?;
     let wheel_only = args.flag("--wheel");
     let pack_only = args.flag("--pack");
-    let arch = args.option("--arch")?.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let machine = std::env::consts::ARCH;
+    let arch = args.option("--arch")?.unwrap_or_else(|| machine.to_owned());
+    let name = if arch == machine { "dist".to_owned() } else { format!("dist-{arch}") };
+    // Some tools run in other folders.
+    let dist = std::path::absolute(named.unwrap_or_else(|| workspace::target().join(name)))?;
     args.finish()?;
     if pack_only {
         packages::make(&dist, &arch)?;

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders of this machine, and the prefix of each. A folder inside another comes later.
-pub(super) struct Folders(Vec<(PathBuf, &'static str)>);
+pub(crate) struct Folders(Vec<(PathBuf, &'static str)>);
 
 impl Folders {
     /// The folders of this build in `target`.
-    pub(super) fn find(target: &Path) -> Result<Self> {
+    pub(crate) fn find(target: &Path) -> Result<Self> {
         let home = PathBuf::from(std::env::var_os("HOME").context("no HOME")?);
         let cargo =
             std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
@@ -32,7 +32,7 @@ impl Folders {
     }
 
     /// Makes rustc and the C compiler write the prefixes.
-    pub(super) fn hide(&self, cargo: &mut Command) {
+    pub(crate) fn hide(&self, cargo: &mut Command) {
         let pairs =
             || self.0.iter().map(|(folder, prefix)| format!("{}={prefix}", folder.display()));
         let mut rust: Vec<String> = std::env::var("RUSTFLAGS")
@@ -46,7 +46,7 @@ impl Folders {
     }
 
     /// Looks for the folders in a file.
-    pub(super) fn check(&self, file: &Path) -> Result<()> {
+    pub(crate) fn check(&self, file: &Path) -> Result<()> {
         let bytes = fs::read(file).with_context(|| file.display().to_string())?;
         for (folder, _) in &self.0 {
             let name = folder.as_os_str().as_encoded_bytes();

@@ -69,6 +69,8 @@ pub(super) fn make(
     maturin.env("SOURCE_DATE_EPOCH", super::packages::TIME);
     maturin.args(["--target", &zig.target(), "--out"]).arg(to).current_dir(&stage);
     super::said(&mut maturin)?;
+    let module = zig.built.join("python").join(zig.target()).join("static/lib_culd.so");
+    super::zig::check_glibc(&module)?;
     let made = fs::read_dir(to)?.filter_map(|entry| Some(entry.ok()?.path()));
     let name = |path: &PathBuf| path.to_string_lossy().ends_with(&format!("{}.whl", zig.arch));
     made.into_iter().find(name).context("maturin made no wheel")

@@ -38,7 +38,7 @@ pub(crate) fn tool(tools: &Environment, name: &str, built: &Path) -> Result<Comm
 }
 
 /// The tools, for one target.
-pub(super) struct OldGlibc {
+pub(crate) struct OldGlibc {
     tools: Environment,
     /// The architecture as Rust and zig name it.
     pub(super) arch: String,
@@ -48,7 +48,7 @@ pub(super) struct OldGlibc {
 
 impl OldGlibc {
     /// The tools, which are installed if they are missing.
-    pub(super) fn install(arch: &str, built: &Path) -> Result<Self> {
+    pub(crate) fn install(arch: &str, built: &Path) -> Result<Self> {
         Ok(OldGlibc { tools: install()?, arch: arch.to_owned(), built: built.to_owned() })
     }
 
@@ -65,7 +65,7 @@ impl OldGlibc {
     }
 
     /// `cargo WORD` in the profile of what ships.
-    pub(super) fn cargo(&self, word: &str, folders: &Folders) -> Result<Command> {
+    pub(crate) fn cargo(&self, word: &str, folders: &Folders) -> Result<Command> {
         let mut command = self.tool("cargo-zigbuild", folders)?;
         command.args([word, "--locked", "--profile", "static", "--target"]);
         command.arg(format!("{}.{GLIBC}", self.target()));
@@ -73,7 +73,7 @@ impl OldGlibc {
     }
 
     /// The file called `name` of such a build.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.built.join(self.target()).join("static").join(name)
     }
 
@@ -112,12 +112,27 @@ impl OldGlibc {
     }
 }
 
-/// Checks that a file runs with [`GLIBC`].
+/// Checks that a file runs with [`GLIBC`]: zig gives symbols of a newer one no version, and links
+/// shared libraries that need them.
 pub(super) fn check_glibc(file: &Path) -> Result<()> {
+    let symbols = super::said(Command::new("readelf").args(["--dyn-syms", "-W"]).arg(file))?;
+    let missing = unversioned(&symbols);
+    ensure!(missing.is_empty(), "{} needs {}", file.display(), missing.join(", "));
     let newest = newest_glibc(file)?;
     let oldest = number(GLIBC).context("a version")?;
     ensure!(newest <= oldest, "{} needs glibc {newest:?}", file.display());
     Ok(())
+}
+
+/// The symbols in a table of readelf that must be found elsewhere and have no version. The Python
+/// interpreter's are such.
+fn unversioned(table: &str) -> Vec<&str> {
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let needed = rows.filter(|row| row.get(4) == Some(&"GLOBAL") && row.get(6) == Some(&"UND"));
+    let names = needed.filter(|row| row.len() == 8).map(|row| row[7]);
+    names
+        .filter(|name| !name.contains('@') && !name.starts_with("Py") && !name.starts_with("_Py"))
+        .collect()
 }
 
 /// The newest version of glibc whose symbols a file needs.
@@ -137,6 +152,18 @@ fn number(version: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_symbol_of_a_newer_glibc_is_found() {
+        let table = "   Num:    Value          Size Type    Bind   Vis      Ndx Name\n\
+             \x20    0: 0000000000000000     0 NOTYPE  LOCAL  DEFAULT  UND \n\
+             \x20    1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND read@GLIBC_2.2.5 (2)\n\
+             \x20    2: 0000000000000000     0 NOTYPE  GLOBAL DEFAULT  UND memfd_create\n\
+             \x20    3: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND statx\n\
+             \x20    4: 0000000000000000     0 NOTYPE  GLOBAL DEFAULT  UND PyList_New\n\
+             \x20    5: 0000000000001000    16 FUNC    GLOBAL DEFAULT   12 nvJitLinkVersion\n";
+        assert_eq!(unversioned(table), ["memfd_create"]);
+    }
 
     #[test]
     fn versions_are_numbers() {

@@ -27,10 +27,10 @@ use std::process::{Command, ExitStatus};
 use nix::errno::Errno;
 #[cfg(all(feature = "command", target_os = "linux"))]
 use nix::fcntl::{FallocateFlags, fallocate};
-#[cfg(all(feature = "ptx", target_os = "linux"))]
-use nix::sys::memfd::{MFdFlags, memfd_create};
 #[cfg(all(feature = "command", target_os = "linux"))]
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
+#[cfg(all(feature = "ptx", target_os = "linux"))]
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::{FileKind, FileTime, Identity};
 
@@ -224,10 +224,11 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
-/// A file in memory, without a folder; its name is visible in /proc.
+/// A file in memory, without a folder; its name is visible in /proc. rustix asks the kernel: the
+/// function of glibc came with 2.27, and a library that names it does not load with older ones.
 #[cfg(all(feature = "ptx", target_os = "linux"))]
 pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
-    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?.into())
+    Ok(memfd_create(name, MemfdFlags::CLOEXEC)?.into())
 }
 
 /// A file without a name.
