@@ -1,7 +1,8 @@
 //! Links the same files from memory again and again, and prints how long a link takes.
 //!
 //! ```text
-//! cargo run --release -p culd --example repeat -- 1000 sm_90 testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
+//! cargo run --release -p culd --example repeat -- 1000 sm_90 \
+//!     testdata/quickstart/saxpy.cubin testdata/quickstart/smooth.cubin
 //! ```
 //!
 //! Prints the median in microseconds. `cargo xtask python --time` holds links through Python

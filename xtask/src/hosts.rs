@@ -19,8 +19,8 @@ usage: cargo xtask hosts [options] [SYSTEM]...
   SYSTEM    aarch64, musl, windows, macos or macos-x86_64 (default all)
   --clippy  no programs, no tests
 
-aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. musl and macOS: zig, which is
-installed from PyPI. All: 'rustup target add' of the target.";
+aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. musl
+and macOS: zig, which is installed from PyPI. All: 'rustup target add' of the target.";
 
 /// The crates that other systems have: culd-jitlink and culd-python replace files of Linux, and
 /// culd-gpu, culd-testkit, culd-tests and xtask are for development.

@@ -126,7 +126,11 @@ pub enum LtoError {
         path: PathBuf,
     },
     /// It makes no objects. A [`LtoTarget::Cubin`] of all inputs has the same PTX in it.
-    #[error("'{}' is of CUDA 12, which makes no object of LTO-IR", path.display())]
+    #[error(
+        "'{}' is of CUDA 12, which makes no object of LTO-IR; in a link with other code, LTO-IR needs PTX beside it \
+         (code=[compute_80,lto_80], as nvcc -dlto -arch=sm_80 does), or libnvJitLink of CUDA 13",
+        path.display()
+    )]
     NoObject {
         /// The library.
         path: PathBuf,

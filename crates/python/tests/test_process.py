@@ -99,6 +99,7 @@ def test_python_adds_little_time(pair: list[str]) -> None:
     images = [Path(path).read_bytes() for path in pair]
     empty = median_us(lambda: pytest.raises(culd.OptionsError, culd.link, images, "sm_9"))
     print(f"a call that does not link {empty:.0f} us")
+    assert culd._culd.VERSION
     assert empty < 100
 
 

@@ -519,7 +519,11 @@
       has: () => (report.messages || []).length > 0,
       draw: () => ({ node: el('div', {}, report.messages.map((m) => el('div', {}, el('p', { class: m.severity }, el('strong', {}, `${m.severity}: `), cell(m.text)), (m.notes || []).length ? el('div', { class: 'notes' }, m.notes.map(visible).join('\n')) : ''))) }),
     },
-    link: { get title() { return report.link ? 'Link' : 'File'; }, has: () => true, draw: () => ({ node: drawLink() }) },
+    link: {
+      get title() { return report.link ? 'Link' : 'File'; },
+      has: () => true,
+      draw: () => ({ node: drawLink() }),
+    },
   };
 
   const drawFunction = (f) => {

@@ -51,9 +51,8 @@ pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
 /// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
-/// What helps where a library of CUDA 12 cannot link LTO-IR with the other inputs.
-const OBJECT_HINT: &str = "it has to link it with the other inputs, and cannot; LTO-IR needs no such link with PTX beside \
-     it (code=[compute_80,lto_80], as nvcc -dlto -arch=sm_80 does), or with libnvJitLink of CUDA 13";
+/// Stands in front of the library's log.
+const IMAGE_FAILED: &str = "linking it with all other inputs, which would do, failed:";
 
 /// A task for the program.
 struct LtoTask<'t, 'a> {
@@ -95,19 +94,15 @@ impl LtoTask<'_, '_> {
         let fast = self.words.iter().any(|word| word.as_bytes().starts_with(b"-Ofc"));
         more.extend((!fast).then(|| "-Xptxas=-O0".into()));
         let roots = RootNames::open();
-        let request = self.request("object", Some("-r"), &more, Some(&roots));
-        let mut made = match self.run(program, &request) {
-            Err(LtoFailure::NoObject(why)) => self.image(program, &more, found, &why)?,
-            made => {
-                let made = made?;
-                let is_elf = made.bytes.starts_with(b"\x7fELF");
-                if !is_elf || made.bytes.get(16..18) != Some(&RELOCATABLE) {
-                    let why = "libnvJitLink made no object of LTO-IR".to_owned();
-                    return Err(LtoFailure::Failed(vec![why]));
-                }
-                made
-            }
-        };
+        let made = self.run(program, &self.request("object", Some("-r"), &more, Some(&roots)));
+        if let Err(LtoFailure::NoObject(why)) = made {
+            return self.image(program, &more, &roots, found, why);
+        }
+        let mut made = made?;
+        if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
+            let why = "libnvJitLink made no object of LTO-IR".to_owned();
+            return Err(LtoFailure::Failed(vec![why]));
+        }
         // ptxas will say it again of the text.
         let of_ptxas = |line: &str| line.starts_with("ptxas ");
         let log = made.said.log.split_inclusive('\n').filter(|line| !of_ptxas(line)).collect();
@@ -123,19 +118,19 @@ impl LtoTask<'_, '_> {
         &self,
         program: &mut LtoProgram,
         more: &[OsString],
+        roots: &str,
         found: &Inputs<'_>,
-        why: &str,
+        why: String,
     ) -> Result<LtoOutput, LtoFailure> {
-        let roots = RootNames::open();
         let all = LtoTask { parts: &found.lto, ..*self };
-        let mut request = all.request("image", None, more, Some(&roots));
+        let mut request = all.request("image", None, more, Some(roots));
         for LinkCubin { name, bytes, .. } in &found.inputs {
             request.extend(["--input", "cubin", name].map(|word| word.as_bytes().into()));
             request.push((*bytes).into());
         }
         let mut made = self.run(program, &request).map_err(|failure| match failure {
             LtoFailure::Refused { code, said, .. } if !link::is_of_compiler(code) => {
-                let reason = vec![format!("{why}; {OBJECT_HINT}")];
+                let reason = [why, IMAGE_FAILED.to_owned()];
                 let log = said.log.lines().map(str::to_owned);
                 LtoFailure::Failed(reason.into_iter().chain(log).chain(said.lines).collect())
             }
