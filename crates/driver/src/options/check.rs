@@ -8,9 +8,8 @@ use std::path::Path;
 use super::table::{OptionId, OptionRow, Support, TABLE};
 use super::{CommandOptions, Target, UsageError};
 
-/// The first error of a line that asks for a link: the part that nvlink checks before it reports
-/// ignored options.
-pub(super) fn check_basics(options: &CommandOptions) -> Result<Target, UsageError> {
+/// The target of a line that asks for a link, which also needs an output and an input.
+pub(super) fn required(options: &CommandOptions) -> Result<Target, UsageError> {
     let target = options.target.ok_or(UsageError::NoArch)?;
     if options.output().is_none() && matches!(target, Target::Real(_)) {
         return Err(UsageError::NoOutput);
@@ -18,7 +17,6 @@ pub(super) fn check_basics(options: &CommandOptions) -> Result<Target, UsageErro
     if options.inputs.is_empty() {
         return Err(UsageError::NoInput);
     }
-    conflicts(options)?;
     Ok(target)
 }
 
@@ -46,7 +44,8 @@ pub(super) fn check(options: &CommandOptions, target: Target) -> Result<(), Usag
     Ok(())
 }
 
-fn conflicts(options: &CommandOptions) -> Result<(), UsageError> {
+/// The first two options that exclude each other in nvlink, apart from those about LTO.
+pub(super) fn conflicts(options: &CommandOptions) -> Result<(), UsageError> {
     let both = |a, b| options.flag(a) && options.flag(b);
     if options.flag(OptionId::SuppressDebugInfo) && !options.flag(OptionId::Debug) {
         return Err(UsageError::Conflict("-suppress-debug-info", "no -g"));
@@ -94,14 +93,14 @@ fn cuda_version(options: &CommandOptions) -> Result<(), UsageError> {
 
 fn lto(options: &CommandOptions) -> Result<(), UsageError> {
     if !options.lto() {
+        if options.flag(OptionId::NvvmLatest) {
+            return Err(UsageError::Conflict("-nvvm-latest", "no -dlto"));
+        }
         if options.flag(OptionId::EmitPtx) {
             return Err(UsageError::Conflict("-emit-ptx", "no -dlto"));
         }
         if options.text(OptionId::FastCompile).is_some() {
             return Err(UsageError::Conflict("--Ofast-compile", "no -dlto"));
-        }
-        if options.flag(OptionId::NvvmLatest) {
-            return Err(UsageError::Conflict("-nvvm-latest", "no -dlto"));
         }
         return Ok(());
     }

@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
 
 use super::budget::WordBudget;
-use super::check::{check, check_basics, ignores_host_info};
+use super::check::{check, conflicts, ignores_host_info, required};
 use super::table::{OptionArity, OptionId, OptionRow, RISCV64};
 use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, version};
 use crate::toolkit::marker;
@@ -61,17 +61,24 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
     let notes = !options.flag(OptionId::NoNotes);
     let color = options.text(OptionId::Color).map(str::to_owned);
     let mut ignores_host_info = false;
-    let request = read.and_then(|()| finish(options, &mut ignores_host_info));
+    let request = finish(options, read, &mut ignores_host_info);
     ParsedCommandLine { request, redefined, ignores_host_info, reported_target, notes, color }
 }
 
-fn finish(mut options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
+/// The request of `options`. Where a word is wrong (`read`), they are those in front of it: one of
+/// them that the release does not know is wrong, too, and the first.
+fn finish(
+    mut options: CommandOptions,
+    read: Result<(), UsageError>,
+    ignores: &mut bool,
+) -> Result<Request, UsageError> {
     options.shadow = marker::own();
     let release = dialect::chosen(&options);
     options.release = release;
     if let Some(release) = release {
         options.check_release(release)?;
     }
+    read?;
     if options.flag(OptionId::Help) {
         return Ok(Request::Print(help()));
     }
@@ -84,9 +91,12 @@ fn finish(mut options: CommandOptions, ignores: &mut bool) -> Result<Request, Us
         }
         return Ok(Request::HostScript(Box::new(options)));
     }
-    let target = check_basics(&options)?;
-    *ignores = ignores_host_info(&options);
-    check(&options, target)?;
+    let required = required(&options);
+    if required.is_ok() || release.is_some_and(|release| release.checks_conflicts_first) {
+        conflicts(&options)?;
+        *ignores = ignores_host_info(&options);
+    }
+    check(&options, required?)?;
     Ok(Request::Link(Box::new(options)))
 }
 

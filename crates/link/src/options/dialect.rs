@@ -173,6 +173,8 @@ dialects! {
 
     /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
+    /// Conflicting options are reported before a missing target, output or input.
+    checks_conflicts_first: bool = before(130);
     /// `-w` silences the linker's own warnings.
     silences_warnings: bool = before(130);
     /// How unified functions and variables are linked is known.
@@ -227,7 +229,16 @@ dialects! {
     /// How many of the functions that the driver got after the oldest release are known.
     later_driver_functions: usize = steps(0, &[(120, 1), (123, 2), (124, 6), (133, 8), (135, 10)]);
 
+    /// LTO-IR and PTX of an `a` target suit only that target. Before, they suit each target of that
+    /// number (13.0, 12.4; libnvJitLink 12.6 and 12.9).
+    binds_accelerated_ptx: bool = since(130);
+    /// ptxas gets `-split-compile`, and libnvvm `-split-compile-extended`. The first ptxas with that
+    /// option is that of 12.8.
+    compilers_split: bool = since(128);
+
     // Link-time optimization in links with other code.
+    /// LTO-IR outside host objects is an input without lists of kernels, so that all kernels stay.
+    lto_files_keep_kernels: bool = before(130);
     /// The object made of LTO-IR is the first input; else it stands where the last LTO-IR stood.
     lto_comes_first: bool = since(135);
     /// References of host code do not count.
