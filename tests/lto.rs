@@ -4,6 +4,10 @@
 
 use culd::Arch;
 use culd::cubin::build::{Builder, Code, Linkage, Relocation, Space, Variable};
+use culd_fatbin::container::ImageKind;
+use culd_fatbin::host::HostReference;
+use culd_fatbin::writer::{ImageTarget, InputImage};
+use culd_testkit::fixtures::pack::{self, HostParts};
 use culd_tests::world::copy_quickstart;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -550,4 +554,45 @@ fn a_compiler_that_refuses_ends_the_link() {
         said(&done),
         "ptxas application ptx input, line 3; error   : no\nculd fatal   : elfLink fatbinary error\n"
     );
+}
+
+/// docs/DIALECTS.md: rules of releases before 13.0.
+#[test]
+fn older_releases_compile_lto_ir_by_their_rules() {
+    let world = LtoFolder::new();
+    world.compiler();
+    // Only one of the options is known, and not to ptxas.
+    let done = world
+        .run("--dialect=12.4 -split-compile 3 -split-compile-extended 2 a.ltoir b.ltoir -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    let words = world.words();
+    assert!(words.contains("--option -split-compile=3 --input"), "{words}");
+    assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
+    // -r makes a program.
+    let done = world.run("--dialect=12.4 -r a.ltoir b.ltoir -o program");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert_eq!(fs::read(world.path("program")).unwrap(), world.whole());
+    assert!(!world.words().contains("--roots"));
+    world.run("-r a.ltoir b.ltoir -o object");
+    assert!(world.words().contains("--roots"));
+    // Without lists of kernels in all inputs, all kernels stay.
+    let image = InputImage::new(ImageKind::LtoIr, (12, 4), ImageTarget::sm(90), [b'L'; 64]);
+    let host = pack::host_object(&HostParts {
+        fatbins: vec![pack::fatbin(&[image.clone()]).unwrap()],
+        module_ids: vec!["_1_host_cu".to_owned()],
+        references: vec![(HostReference::Kernel, vec!["launched".to_owned()])],
+        ..HostParts::default()
+    });
+    fs::write(world.path("host.o"), host.unwrap()).unwrap();
+    fs::write(world.path("c.fatbin"), pack::fatbin(&[image]).unwrap()).unwrap();
+    for (line, selects) in [
+        ("--dialect=12.4 host.o -o out", true),
+        ("--dialect=12.4 host.o a.ltoir -o out", false),
+        ("--dialect=12.4 c.fatbin host.o -o out", false),
+        ("--dialect=13.0 host.o a.ltoir -o out", true),
+        ("--dialect=13.0 c.fatbin host.o -o out", true),
+    ] {
+        world.run(line);
+        assert_eq!(world.words().contains("-kernels-used=launched"), selects, "{line}");
+    }
 }

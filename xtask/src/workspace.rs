@@ -5,6 +5,7 @@ use culd_testkit::reference::compare::trial::{LINK_LIMIT, Tools};
 use culd_testkit::reference::oracle::{Oracle, Release};
 use std::env;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -56,6 +57,40 @@ pub(crate) fn oracle_with_nvcc(release: &'static Release) -> Result<Oracle> {
         format!("the folder of CULD_TOOLKITS has no toolkit '{}' with nvcc", release.name)
     })?;
     Ok(Oracle::of_toolkit(release, &folder))
+}
+
+/// The tools of a release in one toolkit with nvcc, nvlink, libnvvm and libnvJitLink. Of releases
+/// whose wheels have no nvcc it is made in `folder`, of links into the toolkit in the folder of
+/// `CULD_TOOLKITS` and to the two libraries of the wheels.
+pub(crate) fn oracle_with_lto(release: &'static Release, folder: &Path) -> Result<Oracle> {
+    if release.has_nvcc() {
+        return oracle_of(release);
+    }
+    let (given, wheels) = (oracle_with_nvcc(release)?, oracle_of(release)?);
+    let toolkit = folder.join("toolkit");
+    link_all(given.toolkit(), &toolkit, &["bin", "lib64", "nvvm"])?;
+    for folder in ["bin", "lib64"] {
+        link_all(&given.toolkit().join(folder), &toolkit.join(folder), &[])?;
+    }
+    link_all(&given.toolkit().join("nvvm"), &toolkit.join("nvvm"), &["lib64"])?;
+    let library = wheels.jitlink()?;
+    let name = library.file_name().context("a library")?;
+    symlink(&library, toolkit.join("lib64").join(name))?;
+    symlink(wheels.toolkit().join("nvvm/lib64"), toolkit.join("nvvm/lib64"))?;
+    Ok(Oracle::of_toolkit(release, &toolkit))
+}
+
+/// Makes the folder `to`, with a link for everything in `from` but what `except` names.
+fn link_all(from: &Path, to: &Path, except: &[&str]) -> Result<()> {
+    fs::create_dir_all(to)?;
+    let from = from.canonicalize().with_context(|| from.display().to_string())?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if !except.iter().any(|name| entry.file_name() == *name) {
+            symlink(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 /// A program or library of this workspace, built in the same profile as this program: `cargo xtask`

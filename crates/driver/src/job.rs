@@ -196,7 +196,7 @@ impl PreparedOptions<'_> {
             self.gather(sources, lines.failed());
         let mut partial = false;
         if gathering.is_ok() && !gathered.lto.is_empty() {
-            gathering = self.link_time(&mut gathered, sources.store, &mut said);
+            gathering = self.link_time(&mut gathered, dialect, sources.store, &mut said);
             if let Some(placed) = gathered.lto_cubin.take() {
                 let cubins = gathered.inputs.iter().chain([&placed.ready]).map(|input| input.bytes);
                 let newest = || Dialect::for_cubins(self.target.arch(), cubins);
@@ -237,6 +237,7 @@ impl PreparedOptions<'_> {
     fn link_time<'a>(
         &self,
         found: &mut Inputs<'a>,
+        rules: &'static Dialect,
         store: &'a Store,
         lines: &mut Vec<Line>,
     ) -> Result<(), InputStop> {
@@ -245,7 +246,7 @@ impl PreparedOptions<'_> {
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
-        LinkTime::new(options, target, store, found, lines, session).compile()
+        LinkTime::new(options, target, rules, store, found, lines, session).compile()
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.

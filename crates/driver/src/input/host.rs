@@ -151,6 +151,14 @@ impl<'a> Gatherer<'a, '_> {
         self.host_lists.push(HostLists { modules, system: source.system, lists: None });
     }
 
+    /// Adds a file of LTO-IR only. Since 13.0 it has no part in the references of host code.
+    pub(super) fn lto_only(&mut self, source: &InputSource) {
+        if self.rules.lto_files_keep_kernels {
+            let (modules, system) = (Vec::new(), source.system);
+            self.host_lists.push(HostLists { modules, system, lists: None });
+        }
+    }
+
     /// Reports that a file has device code only, so the code that registers it must be elsewhere.
     pub(super) fn report_missing_host_code(&mut self, source: &InputSource) {
         if self.follows_device_links() {

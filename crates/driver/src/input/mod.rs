@@ -137,7 +137,16 @@ pub(crate) fn gather<'a>(
             {
                 found.lto_program = (!found.lto.is_empty()).then(|| LtoProgram::start(options));
             }
-            ready::ready(options, arch, events, &mut found, &mut lines, sources.store, session)
+            ready::ready(
+                options,
+                arch,
+                rules,
+                events,
+                &mut found,
+                &mut lines,
+                sources.store,
+                session,
+            )
         }
         // The link has no output.
         _ => {

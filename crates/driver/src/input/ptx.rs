@@ -11,7 +11,7 @@ use std::process::{Command, ExitStatus};
 use std::{fs, io};
 
 use culd_fatbin::{Format, sniff};
-use culd_link::Session;
+use culd_link::{Dialect, Session};
 use thiserror::Error;
 
 use super::compilation::{PtxCompilation, PtxJob};
@@ -71,8 +71,8 @@ pub(crate) struct PtxCompiler {
 }
 
 impl PtxCompiler {
-    /// The compiler for a link with `options` to the target `arch`.
-    pub(crate) fn new(options: &CommandOptions, arch: &str) -> Self {
+    /// The compiler for a link with `options` to the target `arch`, by the rules of a release.
+    pub(crate) fn new(options: &CommandOptions, arch: &str, rules: &Dialect) -> Self {
         let path = match options.path(OptionId::PtxasPath) {
             Some(name) => programs::named(name).ok_or_else(|| Some(name.to_owned())),
             None => tools::ptxas(options).ok_or(None),
@@ -81,7 +81,8 @@ impl PtxCompiler {
         let level = options.text(OptionId::FastCompile).filter(|&level| level != "0");
         let protector = options.text(OptionId::StackProtector);
         // One thread is the default.
-        let threads = options.text(OptionId::SplitCompile).filter(|&count| count != "1");
+        let threads = options.text(OptionId::SplitCompile);
+        let threads = threads.filter(|&count| count != "1" && rules.compilers_split);
         for (name, value) in
             [("-Ofc", level), ("-device-stack-protector", protector), ("-split-compile", threads)]
         {

@@ -9,7 +9,7 @@ use culd_cubin::arch::Arch;
 use culd_cubin::text_of;
 use culd_fatbin::container::{FatbinEntry, Unpacker};
 use culd_fatbin::{Format, sniff};
-use culd_link::{Input, Session, Severity};
+use culd_link::{Dialect, Input, Session, Severity};
 
 use super::compilation::{PtxCompilation, PtxJob};
 use super::gathered::{
@@ -42,6 +42,7 @@ enum Unpacking<'a> {
 pub(super) fn ready<'a>(
     options: &CommandOptions,
     target: &'static Arch,
+    rules: &Dialect,
     events: Vec<InputEvent<'a>>,
     found: &mut Inputs<'a>,
     lines: &mut Vec<Line>,
@@ -72,7 +73,7 @@ pub(super) fn ready<'a>(
     let mut compiled: Vec<Option<PtxCompilation>> = if jobs.is_empty() {
         Vec::new()
     } else {
-        let compiler = PtxCompiler::new(options, target.name);
+        let compiler = PtxCompiler::new(options, target.name, rules);
         compiler.compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();

@@ -60,7 +60,8 @@ impl ImageOffer {
             }
             (_, Variant::Family) => rules.takes(target, self.sm),
             (_, Variant::Accelerated) => {
-                self.sm == target.sm && target.variant == Variant::Accelerated
+                let letter = target.variant == Variant::Accelerated || !rules.binds_accelerated_ptx;
+                self.sm == target.sm && letter
             }
         }
     }
@@ -191,6 +192,28 @@ mod tests {
             let offers: Vec<ImageOffer> = images.split_whitespace().map(offer).collect();
             let chosen = choose(target, Dialect::usual(), &offers, true);
             assert_eq!(chosen, expected, "{}: {images}", target.name());
+        }
+    }
+
+    #[test]
+    fn before_13_0_accelerated_ptx_and_lto_ir_suit_their_number() {
+        for (images, expected) in [
+            ("p90a", [Some(0), None]),
+            ("l90a", [Some(0), None]),
+            ("e90 p90a", [Some(0); 2]),
+            ("p80 p90a", [Some(1), Some(0)]),
+            ("p100a", [None; 2]),
+        ] {
+            let target = Target::Real(Arch::by_name("sm_90").unwrap());
+            let offers: Vec<ImageOffer> = images.split_whitespace().map(offer).collect();
+            let first = |toolkit| {
+                let rules = Dialect::for_toolkit(toolkit);
+                match choose(target, rules, &offers, false) {
+                    None => offers.iter().position(|offer| offer.suits(target, rules, true)),
+                    chosen => chosen,
+                }
+            };
+            assert_eq!([124, 130].map(first), expected, "{images}");
         }
     }
 

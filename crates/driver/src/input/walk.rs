@@ -238,6 +238,8 @@ impl<'a> Gatherer<'a, '_> {
                 }
                 if self.found.lto.len() == before {
                     self.device_only(&source, module);
+                } else {
+                    self.lto_only(&source);
                 }
                 Ok(())
             }
@@ -260,11 +262,11 @@ impl<'a> Gatherer<'a, '_> {
         }
     }
 
-    /// Adds LTO-IR outside a fat binary. It registers no module, and has no part in the references
-    /// of host code.
+    /// Adds LTO-IR outside a fat binary. It registers no module.
     fn bare_lto(&mut self, source: &InputSource, bytes: &'a [u8]) {
         let module = self.module_of_path(source);
         self.found.registration.withdraw(module);
+        self.lto_only(source);
         self.lto(source, bytes, None, module);
     }
 

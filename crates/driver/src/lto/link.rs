@@ -13,7 +13,7 @@ use culd_cubin::arch::Arch;
 use culd_cubin::elf::stb;
 use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
 use culd_fatbin::container::{FatbinEntry, ImageKind};
-use culd_link::{Session, Severity};
+use culd_link::{Dialect, Session, Severity};
 
 use super::agreement::{Disagreement, disagreement};
 use super::order::in_order_of;
@@ -46,6 +46,7 @@ const OPTIONS_HINT: &str =
 pub(crate) struct LinkTime<'a, 'l> {
     options: &'l CommandOptions,
     target: &'static Arch,
+    rules: &'static Dialect,
     /// The options in the words of libnvJitLink.
     words: Vec<OsString>,
     /// The used kernels and variables of a whole program, in the same words.
@@ -87,10 +88,11 @@ impl LtoNames<'_> {
 }
 
 impl<'a, 'l> LinkTime<'a, 'l> {
-    /// The LTO-IR of the link with `options`.
+    /// The LTO-IR of the link with `options`, by the rules of a release.
     pub(crate) fn new(
         options: &'l CommandOptions,
         target: &'static Arch,
+        rules: &'static Dialect,
         store: &'a Store,
         found: &'l mut Inputs<'a>,
         lines: &'l mut Vec<Line>,
@@ -99,18 +101,19 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let used = used(options, found.references.as_ref());
         let words = Vec::new();
         let program = found.lto_program.take().unwrap_or_default();
-        LinkTime { options, target, words, used, store, found, lines, session, program }
+        LinkTime { options, target, rules, words, used, store, found, lines, session, program }
     }
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.check_options()?;
-        self.words = words(self.options).map_err(|error| self.refuse(error))?;
+        self.words = words(self.options, self.rules).map_err(|error| self.refuse(error))?;
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
-        let partial = others || self.options.flag(OptionId::Relocatable);
+        let relocatable = self.options.flag(OptionId::Relocatable) && self.rules.makes_objects;
+        let partial = others || relocatable;
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
         if partial {
             return self.part(names);
@@ -386,7 +389,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// A cubin of `ptx`.
     fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
         self.program.no_more();
-        let mut compiler = PtxCompiler::new(self.options, self.target.name);
+        let mut compiler = PtxCompiler::new(self.options, self.target.name, self.rules);
         compiler.whole_program = whole;
         let job = PtxJob { text: ptx, options: String::new() };
         let compiled = compiler.compile(&[job], self.session).pop();

@@ -19,7 +19,7 @@ use culd_text::os::OsStrExt;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-use culd_link::Session;
+use culd_link::{Dialect, Session};
 
 use crate::input::{Inputs, LinkCubin, LtoPiece, NamedCubin};
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
@@ -177,7 +177,7 @@ impl LtoTask<'_, '_> {
 }
 
 /// The options as options of libnvJitLink, without those about used names.
-fn words(options: &CommandOptions) -> Result<Vec<OsString>, UsageError> {
+fn words(options: &CommandOptions, rules: &Dialect) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
     if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
         words.push("-g".into());
@@ -188,12 +188,14 @@ fn words(options: &CommandOptions) -> Result<Vec<OsString>, UsageError> {
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
     words.extend(options.nvvm_words()?.iter().map(joined));
     // To make PTX, the library takes the second for the first.
-    for (id, name) in [
-        (OptionId::FastCompile, "-Ofc"),
-        (OptionId::SplitCompile, "-split-compile"),
-        (OptionId::SplitCompileExtended, "-split-compile"),
+    let extended = rules.compilers_split;
+    for (id, name, is_known) in [
+        (OptionId::FastCompile, "-Ofc", true),
+        (OptionId::SplitCompile, "-split-compile", true),
+        (OptionId::SplitCompileExtended, "-split-compile", extended),
     ] {
-        words.extend(options.text(id).map(|value| format!("{name}={value}").into()));
+        let value = options.text(id).filter(|_| is_known);
+        words.extend(value.map(|value| format!("{name}={value}").into()));
     }
     words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));
     Ok(words)

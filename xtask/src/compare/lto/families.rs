@@ -3,7 +3,9 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
-use ListedDifference::{Demanded, Folder, Library, Lost, Order, Shared, Variables, Within, Words};
+use ListedDifference::{
+    Demanded, Folder, Library, Lost, Nameless, Order, Shared, Variables, Within, Words,
+};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -192,7 +194,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-suppress-stack-size-warning calls.o xs.o -lcudadevrt", &[]),
             ("-nvvmpath=/nonexistent a.ltoir", &[]),
             ("-nvvmpath=/nonexistent cs.o", &[Folder]),
-            ("-nvvmpath=/ x.ltoir", &[Folder]),
+            ("-nvvmpath=/ x.ltoir -lcudadevrt", &[Folder]),
             ("-emit-ptx as.o -lcudadevrt", &[]),
             ("as.o bs.o cs.o -lcudadevrt", &[]),
         ],
@@ -252,7 +254,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("--register-link-binaries=reg xs.o ys.o zs.o -lcudadevrt", &[]),
             ("--register-link-binaries=reg x.o ys.o z.o -lcudadevrt", &[]),
             ("--register-link-binaries=reg xs.o y.o z.o -lcudadevrt", &[]),
-            ("--register-link-binaries=reg x.o y.ltoir z.o -lcudadevrt", &[]),
+            ("--register-link-binaries=reg x.o y.ltoir z.o -lcudadevrt", &[Nameless]),
             ("--register-link-binaries=reg x.ltoir y.ltoir", &[]),
             ("--register-link-binaries=reg x.fatbin y.o -lcudadevrt", &[Words]),
             ("--register-link-binaries=reg child.o x.o -lcudadevrt", &[]),

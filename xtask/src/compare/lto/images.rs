@@ -2,6 +2,7 @@
 
 use super::{LtoBench, sources};
 use anyhow::Result;
+use culd_cubin::arch::Arch;
 use std::fs;
 
 /// Sets of images, as options of nvcc.
@@ -40,7 +41,12 @@ const TARGETS: [&str; 10] = [
 pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     let own = bench.arch.clone();
     fs::write(bench.folder.join("image.cu"), "__global__ void ki(int *p) { *p = 11; }\n")?;
-    for set in SETS {
+    let toolkit: u16 = bench.release().replace('.', "").parse()?;
+    let is_known = |name: &&str| {
+        let number = name.split_once('_').map_or("", |(_, number)| number);
+        Arch::by_name(&format!("sm_{number}")).is_some_and(|arch| arch.is_known_to(toolkit))
+    };
+    for set in SETS.iter().filter(|set| set.iter().all(|name| is_known(&name))) {
         let name = format!("image-{}.o", set.join("-"));
         let mut words = vec!["-dc".to_owned()];
         for code in *set {
@@ -50,8 +56,8 @@ pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
         words.extend(["image.cu", "-o", &name].map(str::to_owned));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         sources::nvcc(&bench.tools.oracle, &bench.folder, &words)?;
-        for target in TARGETS {
-            bench.arch = target.to_owned();
+        for target in TARGETS.iter().filter(|name| is_known(name)) {
+            bench.arch = (*target).to_owned();
             bench.compare("images", &[name.clone(), "-lcudadevrt".to_owned()], &[])?;
         }
     }

@@ -17,8 +17,8 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where the
-    /// text of PTX counts.
+    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where lines of
+    /// source files count; before 13.0, where the text of PTX counts.
     Order,
     /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
     Variables,
@@ -38,12 +38,17 @@ pub(super) enum ListedDifference {
     Words,
     /// nvlink loses `.ptx` files: before sm_90.
     PtxFiles,
+    /// libnvJitLink is of another build than nvlink, which PTX names in a comment: 12.4.
+    Build,
+    /// nvlink's register file has a module without name: before 13.0.
+    Nameless,
     /// nvlink's object has lost what the next link needs (docs/DIFFERENCES.md, early-relocations).
     Early,
 }
 
 use ListedDifference::{
-    Demanded, Early, Folder, Library, Lost, Order, PtxFiles, Shared, Variables, Within, Words,
+    Build, Demanded, Early, Folder, Library, Lost, Nameless, Order, PtxFiles, Shared, Variables,
+    Within, Words,
 };
 
 impl ListedDifference {
@@ -60,6 +65,8 @@ impl ListedDifference {
             Folder => "folder",
             Words => "words",
             PtxFiles => "ptx-files",
+            Build => "build",
+            Nameless => "nameless",
             Early => "early",
         }
     }
@@ -84,8 +91,12 @@ pub(super) struct DifferingLink<'d> {
 impl DifferingLink<'_> {
     /// The entries of `listed` that explain the difference, by their names in the table.
     pub(super) fn accounted(&self, listed: &[ListedDifference]) -> Result<Option<String>> {
-        // Files of PTX are in many rows.
-        let listed = listed.iter().copied().chain([PtxFiles]);
+        // What is in many rows.
+        let everywhere: &[ListedDifference] = match self.toolkit() < 130 {
+            true => &[PtxFiles, Build, Demanded],
+            false => &[PtxFiles],
+        };
+        let listed = listed.iter().chain(everywhere).copied();
         let may: Vec<ListedDifference> = listed.filter(|one| self.may(*one)).collect();
         for &one in may.iter().filter(|one| !one.is_about_layout()) {
             if self.is(one, &may)? {
@@ -108,19 +119,25 @@ impl DifferingLink<'_> {
 
     /// True if the entry is about this release, target and link.
     fn may(&self, listed: ListedDifference) -> bool {
-        let minor: u32 =
-            self.bench.release().rsplit('.').next().unwrap_or("0").parse().unwrap_or(0);
+        let toolkit = self.toolkit();
         let digits: String = self.bench.arch.chars().filter(char::is_ascii_digit).collect();
         let number: u32 = digits.parse().unwrap_or(0);
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
-            Order => lto == 1 && (minor == 2 || minor > 2 && self.has_lines()),
-            Variables => minor <= 1 && number >= 100 && self.text_counts(),
+            Order if toolkit < 130 => lto == 1 && self.text_counts(),
+            Order => lto == 1 && (toolkit == 132 || toolkit > 132 && self.has_lines()),
+            Variables => toolkit <= 131 && number >= 100 && self.text_counts(),
             Shared => self.text_counts(),
-            Lost => minor <= 4,
+            Lost => toolkit <= 134,
+            Build | Nameless => toolkit < 130,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,
         }
+    }
+
+    /// The release as a number, 130 for 13.0.
+    fn toolkit(&self) -> u32 {
+        self.bench.release().replace('.', "").parse().unwrap_or(0)
     }
 
     /// True where comments or lines of source files keep culd from the text in an object.
@@ -144,6 +161,7 @@ impl DifferingLink<'_> {
         Ok(linked
             && match listed {
                 Within => both && self.says_the_same(self.theirs) && self.has_more_by_name(),
+                Library if self.toolkit() < 130 => both && self.lacks_library_only(),
                 // The same LTO-IR, of which nvlink makes a whole program if there is no library.
                 Library => {
                     let mut words = self.renamed(&[("l.o", ".ltoir")]);
@@ -168,6 +186,13 @@ impl DifferingLink<'_> {
                 }
                 // The same PTX in a fat binary.
                 PtxFiles => self.is_link_of(&self.renamed(&[(".ptx", "p.fatbin")]), all)?,
+                Build => both && self.says_the_same(self.theirs) && self.is_of_other_build()?,
+                Nameless => {
+                    let other = self.theirs.register != self.ours.register;
+                    both && other
+                        && self.says_the_same(self.theirs)
+                        && self.makes_the_same(self.theirs)
+                }
                 Early | Order | Variables | Shared => false,
             })
     }
@@ -239,12 +264,56 @@ impl DifferingLink<'_> {
         };
         let [expected, actual] = both_messages(&theirs.run, &self.ours.run, "culd");
         expected.into_iter().map(name).eq(actual.into_iter().map(name))
-            && theirs.register == self.ours.register
+            && self.named_modules(theirs.register.as_deref())
+                == self.named_modules(self.ours.register.as_deref())
     }
 
     fn makes_the_same(&self, theirs: &LtoLink) -> bool {
         let words = [self.fixed, self.words].concat();
         self.bench.compare_outputs(&words, theirs, self.ours).is_none()
+    }
+
+    /// Whether the PTX of both differs only in the lines about the compiler's build and the numbers of
+    /// calls, which are in comments, and the program is the same: the name of a section with PTX
+    /// depends on comments.
+    fn is_of_other_build(&self) -> Result<bool> {
+        let without_build = |text: Vec<u8>| -> String {
+            let text = String::from_utf8_lossy(&text);
+            let lines = text.split_inclusive('\n');
+            let lines = lines.filter(|line| !BUILD.iter().any(|begin| line.starts_with(begin)));
+            lines.map(|line| without_number(line, "callseq ")).collect()
+        };
+        let theirs = self.ptx(self.bench.tools.oracle.command("nvlink"), self.words)?;
+        let ours = self.ptx(self.bench.candidate(), self.words)?;
+        if theirs == ours || without_build(theirs) != without_build(ours) {
+            return Ok(false);
+        }
+        let is_text = !self.ours.output.as_ref().is_some_and(|image| image.starts_with(b"\x7fELF"));
+        Ok(is_text || self.is_same_program(self.theirs, self.words, &[])?)
+    }
+
+    /// A register file without modules called `(null)`, which nvlink before 13.0 writes.
+    fn named_modules(&self, file: Option<&[u8]>) -> Option<String> {
+        const NAMELESS: &str = "DEFINE_REGISTER_FUNC((null))\n";
+        let text = String::from_utf8_lossy(file?).into_owned();
+        let named = text.replace(NAMELESS, "");
+        if self.toolkit() >= 130 || named == text {
+            return Some(text);
+        }
+        let count = |text: &str| {
+            format!("#define NUM_PRELINKED_OBJECTS {}\n", text.lines().count().saturating_sub(1))
+        };
+        Some(named.replace(&count(&text), &count(&named)))
+    }
+
+    /// True if the functions that only nvlink has are those of libcudadevrt.
+    fn lacks_library_only(&self) -> bool {
+        let of = |done: &LtoLink| done.output.as_deref().and_then(functions);
+        let (Some(mut expected), Some(actual)) = (of(self.theirs), of(self.ours)) else {
+            return false;
+        };
+        expected.retain(|name, _| !name.contains("cuda_device_runtime"));
+        expected.keys().eq(actual.keys()) && self.says_the_same(self.theirs)
     }
 
     /// True if all lines that only nvlink has are infos.
@@ -468,9 +537,12 @@ fn items(text: &[u8]) -> Vec<String> {
     items
 }
 
-/// True for a line in front of a function or of what it needs.
+/// The begins of lines about the compiler's build.
+const BUILD: [&str; 2] = ["// Compiler Build ID: ", "// Cuda compilation tools, "];
+
+/// True for a line in front of a function or of what it needs, or about the build.
 fn is_remark(line: &str) -> bool {
-    ["\t// .globl", "\t// .weak"].iter().any(|begin| line.starts_with(begin))
+    ["\t// .globl", "\t// .weak"].iter().chain(&BUILD).any(|begin| line.starts_with(begin))
 }
 
 /// `line` without the digits behind each `mark`.

@@ -154,6 +154,9 @@ const fn kind(ending: &'static str, words: &'static str) -> FileKind {
     FileKind { ending, words }
 }
 
+/// The ending of LTO-IR alone.
+const LTO_IR: &str = ".ltoir";
+
 const KINDS: &[FileKind] = &[
     kind("s.o", "-dc -arch=sm_SM"),
     // PTX in a container.
@@ -163,7 +166,7 @@ const KINDS: &[FileKind] = &[
     kind("f.o", "-use_fast_math -dlto -dc -arch=sm_SM"),
     kind("i.o", "-lineinfo -dlto -dc -arch=sm_SM"),
     kind(".o", "-dlto -dc -arch=sm_SM"),
-    kind(".ltoir", "-dlto -ltoir -rdc=true -arch=sm_SM"),
+    kind(LTO_IR, "-dlto -ltoir -rdc=true -arch=sm_SM"),
     kind(".fatbin", "-dlto -rdc=true -fatbin -arch=sm_SM"),
     kind(".cubin", "-rdc=true -cubin -arch=sm_SM"),
     kind(".ptx", "-rdc=true -ptx -arch=sm_SM"),
@@ -198,8 +201,17 @@ pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Re
     let source = format!("{stem}.cu");
     fs::write(folder.join(&source), text)?;
     let words = words.replace("SM", arch.trim_start_matches("sm_"));
-    let words: Vec<&str> = words.split(' ').chain([source.as_str(), "-o", name]).collect();
-    nvcc(oracle, folder, &words)
+    let words = words.split(' ').chain([source.as_str(), "-o"]);
+    if ending != LTO_IR || oracle.release().has_nvcc() {
+        return nvcc(oracle, folder, &words.chain([name]).collect::<Vec<_>>());
+    }
+    // nvcc of CUDA 12 does not stop at LTO-IR, but keeps it.
+    let kept = folder.join("kept");
+    fs::create_dir_all(&kept)?;
+    let more = ["kept/fatbin", "--keep", "--keep-dir", "kept"];
+    let words: Vec<&str> = words.chain(more).filter(|word| *word != "-ltoir").collect();
+    nvcc(oracle, folder, &[&["-fatbin"], words.as_slice()].concat())?;
+    Ok(fs::rename(kept.join(name), file)?)
 }
 
 /// Runs nvcc in `folder`.
