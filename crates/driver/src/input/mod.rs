@@ -137,16 +137,8 @@ pub(crate) fn gather<'a>(
             {
                 found.lto_program = (!found.lto.is_empty()).then(|| LtoProgram::start(options));
             }
-            ready::ready(
-                options,
-                arch,
-                rules,
-                events,
-                &mut found,
-                &mut lines,
-                sources.store,
-                session,
-            )
+            let compiler = || PtxCompiler::new(options, arch.name, rules);
+            ready::ready(options, compiler, events, &mut found, &mut lines, sources.store, session)
         }
         // The link has no output.
         _ => {

@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 
-use culd_cubin::arch::Arch;
 use culd_cubin::text_of;
 use culd_fatbin::container::{FatbinEntry, Unpacker};
 use culd_fatbin::{Format, sniff};
-use culd_link::{Dialect, Input, Session, Severity};
+use culd_link::{Input, Session, Severity};
 
 use super::compilation::{PtxCompilation, PtxJob};
 use super::gathered::{
@@ -38,11 +37,10 @@ enum Unpacking<'a> {
     LeftOut,
 }
 
-/// Turns `events` into inputs of the link and lines.
+/// Turns `events` into inputs of the link and lines. `compiler` is looked for if there is PTX.
 pub(super) fn ready<'a>(
     options: &CommandOptions,
-    target: &'static Arch,
-    rules: &Dialect,
+    compiler: impl FnOnce() -> PtxCompiler,
     events: Vec<InputEvent<'a>>,
     found: &mut Inputs<'a>,
     lines: &mut Vec<Line>,
@@ -73,8 +71,7 @@ pub(super) fn ready<'a>(
     let mut compiled: Vec<Option<PtxCompilation>> = if jobs.is_empty() {
         Vec::new()
     } else {
-        let compiler = PtxCompiler::new(options, target.name, rules);
-        compiler.compile(&jobs, session).into_iter().map(Some).collect()
+        compiler().compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
     let mut finish = Finish { options, store, found, lines };

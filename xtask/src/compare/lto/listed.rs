@@ -273,15 +273,15 @@ impl DifferingLink<'_> {
         self.bench.compare_outputs(&words, theirs, self.ours).is_none()
     }
 
-    /// Whether the PTX of both differs only in the lines about the compiler's build and the numbers of
-    /// calls, which are in comments, and the program is the same: the name of a section with PTX
-    /// depends on comments.
+    /// Whether the PTX of both differs only in the lines about the compiler's build and in numbers of
+    /// calls and prototypes, and the program is the same: the name of a section with PTX depends on
+    /// them.
     fn is_of_other_build(&self) -> Result<bool> {
         let without_build = |text: Vec<u8>| -> String {
             let text = String::from_utf8_lossy(&text);
             let lines = text.split_inclusive('\n');
             let lines = lines.filter(|line| !BUILD.iter().any(|begin| line.starts_with(begin)));
-            lines.map(|line| without_number(line, "callseq ")).collect()
+            lines.map(without_numbers).collect()
         };
         let theirs = self.ptx(self.bench.tools.oracle.command("nvlink"), self.words)?;
         let ours = self.ptx(self.bench.candidate(), self.words)?;
@@ -519,9 +519,7 @@ fn items(text: &[u8]) -> Vec<String> {
     let mut item = String::new();
     let mut depth = 0usize;
     for line in text.lines().map(str::trim_end).filter(|line| !is_remark(line)) {
-        item.push_str(
-            &COUNTED.iter().fold(line.to_owned(), |line, mark| without_number(&line, mark)),
-        );
+        item.push_str(&without_numbers(line));
         item.push('\n');
         depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
         if depth == 0 && (line.ends_with([';', '}']) || line.is_empty()) {
@@ -543,6 +541,11 @@ const BUILD: [&str; 2] = ["// Compiler Build ID: ", "// Cuda compilation tools, 
 /// True for a line in front of a function or of what it needs, or about the build.
 fn is_remark(line: &str) -> bool {
     ["\t// .globl", "\t// .weak"].iter().chain(&BUILD).any(|begin| line.starts_with(begin))
+}
+
+/// `line` without its numbers of what is counted.
+fn without_numbers(line: &str) -> String {
+    COUNTED.iter().fold(line.to_owned(), |line, mark| without_number(&line, mark))
 }
 
 /// `line` without the digits behind each `mark`.
