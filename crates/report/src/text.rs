@@ -72,7 +72,8 @@ impl Report {
             let wasted: u64 = self.copies.iter().map(|copies| copies.wasted()).sum();
             words.push(counted(self.inputs.len(), "input"));
             words.push(format!("{} removed ({} bytes)", self.removed.len(), grouped(removed)));
-            words.push(format!("{copies} copies dropped ({} bytes)", grouped(wasted)));
+            let what = if copies == 1 { "copy" } else { "copies" };
+            words.push(format!("{copies} {what} dropped ({} bytes)", grouped(wasted)));
         }
         text.wrapped(&words);
     }
@@ -300,7 +301,7 @@ fn limit_name(limit: ReportLimit) -> &'static str {
     }
 }
 
-fn shown<'a>(demangled: &'a str, name: &'a str) -> &'a str {
+pub(crate) fn shown<'a>(demangled: &'a str, name: &'a str) -> &'a str {
     if demangled.is_empty() { name } else { demangled }
 }
 

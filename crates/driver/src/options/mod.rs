@@ -233,7 +233,7 @@ impl CommandOptions {
     pub fn text(&self, id: OptionId) -> Option<&str> {
         debug_assert!(!matches!(
             OptionRow::of(id).takes,
-            OptionArity::Path(_) | OptionArity::List(_)
+            OptionArity::Path(_) | OptionArity::List(_) | OptionArity::Name(_)
         ));
         self.values(id)?.last()?.to_str()
     }
