@@ -332,6 +332,26 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_kernels_section_is_there_for_the_kernel() {
+        let function = |name: &str, section: usize| ReportFunction {
+            name: name.to_owned(),
+            section: Some(section),
+            ..ReportFunction::default()
+        };
+        let mut kernel = function("k", 3);
+        kernel.kernel = Some(Box::default());
+        let functions = vec![function("$k$f", 3), kernel, function("g", 4)];
+        let image = ReportImage { functions, ..ReportImage::default() };
+        let report = Report { images: vec![image], ..Report::default() };
+        let lines = report.why_live("$k$f");
+        assert_eq!(
+            lines[1..],
+            ["  >>> a part of the code of k", "  >>> a kernel, which the host starts"]
+        );
+        assert_eq!(report.why_live("g")[1], "  >>> an option keeps it");
+    }
+
+    #[test]
     fn the_shortest_path_goes_through_pointers_too() {
         let function = |name: &str, calls: &[usize], indirect: &[usize]| ReportFunction {
             name: name.to_owned(),

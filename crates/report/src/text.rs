@@ -14,6 +14,8 @@ use crate::link::demangled;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
+/// Columns of the line of a kernel, which has its name behind eight figures.
+const KERNEL_WIDTH: usize = 160;
 /// Lines of a list.
 const LINES: usize = 10;
 /// The size of a block for which the occupancy stands in a line.
@@ -83,10 +85,15 @@ impl Report {
 struct Text(String);
 
 impl Text {
-    /// A line, cut to the width.
+    /// A line, cut to the usual width.
     fn line(&mut self, line: &str) {
+        self.line_of(WIDTH, line);
+    }
+
+    /// A line, cut to a width.
+    fn line_of(&mut self, width: usize, line: &str) {
         let line = culd_text::escaped(line);
-        self.0.push_str(clipped(line.trim_end(), WIDTH).as_ref());
+        self.0.push_str(clipped(line.trim_end(), width).as_ref());
         self.0.push('\n');
     }
 
@@ -148,15 +155,21 @@ impl Text {
         }
         let count = all.len();
         let all = first_by(all, |(_, function, _)| Reverse(function.registers.total));
-        let columns =
-            "  registers   own    stack  shared  barriers      code   at 256  limited by  name";
-        self.title("Kernels", count, "most registers first", columns);
+        let several = report.images.len() > 1;
+        let targets = report.images.iter().map(|image| image.target.len()).max();
+        let width = targets.filter(|_| several).map_or(0, |width| width.max("target".len()) + 2);
+        let target = if several { "target" } else { "" };
+        let columns = format!(
+            "  registers   own    stack  shared  barriers      code   at 256  limited by  {target:<width$}name"
+        );
+        self.title("Kernels", count, "most registers first", &columns);
         for (image, function, kernel) in all {
             let (occupancy, limit) = occupancy(image, kernel);
+            let target = if several { &image.target } else { "" };
             let name = source_name(function);
             let dynamic = if kernel.dynamic_shared { "+" } else { " " };
-            self.line(&format!(
-                "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {name}",
+            self.line_of(KERNEL_WIDTH, &format!(
+                "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {target:<width$}{name}",
                 number_text(function.registers.total),
                 number_text(function.registers.own),
                 number_text(function.stack.total),
@@ -372,7 +385,9 @@ mod tests {
         let report = Report { images: vec![image], ..Report::default() };
         let text = report.to_text();
         assert!(text.contains("\\x1b[31mred\\u{202e}"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+        let widths = text.lines().map(|line| line.chars().count());
+        assert_eq!(widths.clone().max(), Some(KERNEL_WIDTH));
+        assert!(widths.filter(|&width| width > WIDTH).count() == 1);
         assert!(!text.chars().any(|char| char.is_control() && char != '\n'));
     }
 }

@@ -189,7 +189,7 @@ pub const TABLE: &[OptionRow] = &[
     row(OptionId::Threads, "threads", "threads", Number("n"), Culd, "Use n threads, at most four per core; 0 takes one per core"),
     row(OptionId::Trace, "trace", "trace", Path("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
     row(OptionId::TraceSymbol, "trace-symbol", "y", Name("name"), Culd, "Print which inputs define and use this symbol, by its mangled name or its name in the source"),
-    row(OptionId::Undefined, "undefined", "u", Name("name"), Culd, "Keep this function, and all that it calls, even where nothing reaches it"),
+    row(OptionId::Undefined, "undefined", "u", List("name"), Culd, "Keep this function, and all that it calls, even where nothing reaches it"),
     row(OptionId::Verify, "verify", "verify", Nothing, Culd, "Read the output again with another reader and prove that it is sound before it takes its place"),
     row(OptionId::WhyExtract, "why-extract", "why-extract", Path("file"), Culd, "Write to this file why each member of an archive was linked; '-' is standard output"),
     row(OptionId::WhyLive, "why-live", "why-live", Name("name"), Culd, "Print the shortest way from a kernel to this function, by its mangled name or its name in the source; '*' stands for anything"),
