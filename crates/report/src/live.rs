@@ -266,7 +266,7 @@ impl LivePaths {
 }
 
 /// True if `pattern` is all of `name`; `*` stands for any characters.
-pub fn matches(pattern: &str, name: &str) -> bool {
+fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
     let mut pieces: Vec<&str> = pieces.collect();

@@ -74,5 +74,8 @@ pub(super) fn hostile() -> Result<Vec<(String, Vec<u8>)>> {
         let kernel = builder.function(name, Linkage::Global);
         builder.define(kernel, code(128, 8).kernel(Kernel::new([])));
     }
-    Ok(vec![("<b>'\".cubin".to_owned(), builder.finish()?)])
+    Ok(vec![(
+        "<b>'\" a file whose name is wider than its column.cubin".to_owned(),
+        builder.finish()?,
+    )])
 }
