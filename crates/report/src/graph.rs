@@ -239,7 +239,8 @@ fn draw(graph: &Graph<'_>) -> String {
         if y2 <= y1 {
             // To one that is not below, on the right side: boxes would hide a line between them.
             let (from_side, to_side) = (x1 + w1, x2 + w2);
-            let far = from_side.max(to_side) + 2 * GAP;
+            let gaps = if from == to { 1 } else { 2 };
+            let far = from_side.max(to_side) + gaps * GAP;
             let (out, back) = (y1 + HEIGHT / 4, y2 + 3 * HEIGHT / 4);
             let _ = writeln!(
                 text,
@@ -306,7 +307,7 @@ mod tests {
         // One that calls itself, and one that calls its caller, have lines at their sides, where
         // boxes do not hide them.
         for side in [
-            "<path d=\"M140 22C172 22 172 34 140 34\"",
+            "<path d=\"M140 22C156 22 156 34 140 34\"",
             "<path d=\"M103 166C135 166 135 106 103 106\"",
         ] {
             assert!(svg.contains(side), "{svg}");
