@@ -80,3 +80,23 @@ fn print_completions(rest: &[OsString]) -> (String, RunOutcome) {
         None => (String::new(), RunOutcome::fatal("completions: name bash, zsh or fish")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_version_and_help() {
+        for command in ["size", "prune", "cmake", "man", "completions", "abi-check", "report"] {
+            assert!(command_help(command).is_some(), "{command}");
+            let said = |option: &str| {
+                let words = [command, option].map(OsString::from);
+                let (text, outcome) = subcommand(&words, Path::new("culd")).expect(command);
+                assert_eq!(outcome.status, 0, "{command} {option}");
+                text
+            };
+            assert!(said("--version").starts_with("culd "), "{command}");
+            assert!(said("--help").starts_with("usage: "), "{command}");
+        }
+    }
+}

@@ -377,6 +377,25 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_several_images_have_their_target() {
+        let image = |target: &str| {
+            let name = "k".to_owned();
+            let kernel =
+                ReportFunction { name, kernel: Some(Box::default()), ..ReportFunction::default() };
+            let target = target.to_owned();
+            ReportImage { target, functions: vec![kernel], ..ReportImage::default() }
+        };
+        let text = |targets: &[&str]| {
+            let images = targets.iter().map(|target| image(target)).collect();
+            Report { images, ..Report::default() }.to_text()
+        };
+        let several = text(&["sm_75", "sm_120a"]);
+        assert!(several.contains("limited by  target   name\n"), "{several}");
+        assert!(several.contains("  sm_75    k\n") && several.contains("  sm_120a  k\n"));
+        assert!(text(&["sm_75"]).contains("limited by  name\n"));
+    }
+
+    #[test]
     fn lines_have_the_width_and_nothing_that_a_terminal_obeys() {
         let name = "\u{1b}[31mred\u{202e}\n".repeat(100);
         let function =
