@@ -274,6 +274,85 @@ fn a_root_keeps_a_function_and_what_it_calls() {
     assert_eq!(link(&["-u", "nowhere"]), [""; 0]);
 }
 
+#[test]
+fn names_are_those_of_the_source_with_their_commas() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    let mut builder = Builder::new(culd::Arch::by_name("sm_90").expect("sm_90"));
+    let [kernel, called, kept, below] = ["k", "_ZN2ns1fIiEEvT_i", "_Z4keptii", "_Z5belowi"]
+        .map(|name| builder.function(name, Linkage::Global));
+    let code = || Code::new(vec![0; 128]).registers(4);
+    builder.define(kernel, code().kernel(Kernel::new([])).call(called));
+    builder.define(called, code());
+    builder.define(kept, code().call(below));
+    builder.define(below, code());
+    builder.variable(Variable::zero("_ZN2ns1vE", Space::Global, 4));
+    fs::write(place.join("a.cubin"), builder.finish().expect("an object")).expect("it");
+    let said =
+        |options: &[&str]| culd(place, &[&["-arch=sm_90", "a.cubin", "-o", "o"], options].concat());
+    for name in ["void ns::f<int>(int, int)", "ns::f<int>", "ns::f", "_ZN2ns1fIiEEvT_i"] {
+        let expected = "live symbol: a.cubin:(void ns::f<int>(int, int))\n  >>> called by \
+                        a.cubin:(k)\n  >>> a kernel, which the host starts\n";
+        assert_eq!(said(&["--why-live", name]), expected, "{name}");
+        let expected = "a.cubin: definition of _ZN2ns1fIiEEvT_i\n";
+        assert_eq!(said(&["-y", name]), expected, "{name}");
+    }
+    let variable = "live symbol: a.cubin:(ns::v)\n  >>> variables are never removed\n";
+    assert_eq!(said(&["--why-live=ns::v"]), variable);
+    // What an option keeps is a way, too.
+    assert_eq!(
+        said(&["-u", "_Z4keptii", "--why-live=below(int)", "--why-live=kept(int, int)"]),
+        "live symbol: a.cubin:(below(int))\n  >>> called by a.cubin:(kept(int, int))\n  >>> an \
+         option keeps it\nlive symbol: a.cubin:(kept(int, int))\n  >>> an option keeps it\n"
+    );
+    let table = said(&["--print-memory-usage"]);
+    let colons: Vec<Option<usize>> = table.lines().skip(1).map(|line| line.find(':')).collect();
+    assert!(colons.len() > 1 && colons.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
+}
+
+#[test]
+fn standard_output_is_for_text_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o"];
+    let rule = culd(place, &[&inputs[..], &["--dependency-file=-"]].concat());
+    assert!(rule.starts_with("o: \\\n  saxpy.cubin \\\n  smooth.cubin\n"), "{rule}");
+    for (option, note) in [
+        ("--report=", "the ending says the form"),
+        ("--reproduce=-", "it takes the name of a file"),
+        ("--trace=-", "it takes the name of a file"),
+    ] {
+        let words = [&inputs[..], &[option]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
+        assert!(run.status == 1 && run.stderr.contains(note), "{option}: {}", run.stderr);
+    }
+    assert!(!place.join("-").exists());
+}
+
+#[test]
+fn functions_have_the_lines_of_their_source() {
+    let session = Session::serial();
+    for name in ["explained/source-lines", "explained/source-lines-100"] {
+        let mut cases = case::all().expect("cases").into_iter();
+        let case = cases.find(|case| case.name == name).expect(name);
+        let options = case_options(&case, &case.arguments()).expect("options");
+        // The second file can be linked alone.
+        let files = case.inputs().expect("inputs");
+        let (file, bytes) = &files[1];
+        let input = Input { name: file, bytes, system: false };
+        let image = culd_link::prepare(&session, &[input], &options).image.expect(name);
+        let account = image.account(&session);
+        let report = Report::of_link(reported(&options, LinkedCode::Account(&account)));
+        let functions = report.images[0].functions.iter();
+        let lines: Vec<(&str, &str)> =
+            functions.map(|one| (one.demangled.as_str(), one.source.as_str())).collect();
+        assert!(lines.contains(&("second(int*)", "b.cu:10")), "{lines:?}");
+        assert!(lines.iter().all(|(_, line)| line.starts_with("b.cu:")), "{lines:?}");
+    }
+}
+
 /// Names that would have an effect if they were interpreted.
 fn hostile() -> Vec<String> {
     let mut names: Vec<String> = [

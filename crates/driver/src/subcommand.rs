@@ -9,7 +9,7 @@ use crate::device_link::device_link;
 use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
 use crate::messages::RunOutcome;
-use crate::options::{Shell, completions, man_page};
+use crate::options::{Shell, command_help, completions, man_page};
 use crate::program::{diff, inspect, size};
 use crate::prune::prune;
 use crate::shadow::{check_shadow, install_shadow};
@@ -18,12 +18,18 @@ use crate::shadow::{check_shadow, install_shadow};
 /// status; `None` if the words are a link. `program` is the path of this program.
 pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutcome)> {
     let (command, rest) = words.split_first()?;
-    let looks = ["size", "dump", "diff", "report"].iter().any(|name| command == name);
-    if looks && rest.iter().any(|word| word == "--version") {
+    let command = command.to_str()?;
+    let help = command_help(command)?;
+    let asks = |words: &[&str]| rest.iter().any(|word| words.iter().any(|asked| word == asked));
+    if asks(&["--version"]) {
         let version = format!("culd {}\n", env!("CARGO_PKG_VERSION"));
         return Some((version, RunOutcome::success()));
     }
-    match command.to_str()? {
+    let has_options = !["cmake", "man", "completions"].contains(&command);
+    if !has_options && asks(&["--help", "-h"]) {
+        return Some((help, RunOutcome::success()));
+    }
+    match command {
         "install-shadow" => Some(install_shadow(rest, program)),
         "device-link" => Some(device_link(rest)),
         "fatbinary" => Some(fatbinary(rest)),
@@ -72,5 +78,25 @@ fn print_completions(rest: &[OsString]) -> (String, RunOutcome) {
     match shell {
         Some(shell) => (completions(shell), RunOutcome::success()),
         None => (String::new(), RunOutcome::fatal("completions: name bash, zsh or fish")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_version_and_help() {
+        for command in ["size", "prune", "cmake", "man", "completions", "abi-check", "report"] {
+            assert!(command_help(command).is_some(), "{command}");
+            let said = |option: &str| {
+                let words = [command, option].map(OsString::from);
+                let (text, outcome) = subcommand(&words, Path::new("culd")).expect(command);
+                assert_eq!(outcome.status, 0, "{command} {option}");
+                text
+            };
+            assert!(said("--version").starts_with("culd "), "{command}");
+            assert!(said("--help").starts_with("usage: "), "{command}");
+        }
     }
 }

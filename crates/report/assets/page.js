@@ -182,7 +182,8 @@
       } else if (event.key === 'Enter' && event.target === scroller && more.open && shown[at]) more.open(shown[at]);
     });
     const csv = () => {
-      const quote = (text) => `"${String(text).replaceAll('"', '""')}"`;
+      // A table program takes what begins so for a formula.
+      const quote = (text) => `"${String(text).replace(/^[=+\-@]/, "'$&").replaceAll('"', '""')}"`;
       const line = (row) => used().map((c) => { const v = c.value(row); return c.number ? v ?? '' : quote(v); }).join(',');
       const text = [used().map((c) => quote(c.label)).join(','), ...shown.map(line)].join('\n');
       navigator.clipboard.writeText(text).then(() => { status.textContent = `${count(shown.length)} rows copied`; }, () => { status.textContent = 'The browser does not allow copying'; });
@@ -344,15 +345,17 @@
     d3.treemap().size([width, height]).round(true).paddingInner(1).paddingTop((n) => (n.depth && n.y1 - n.y0 > 30 && n.x1 - n.x0 > 30 ? 15 : 0)).tile(d3.treemapSquarify)(copy);
     boxes = [];
     const nodes = [];
+    // What is too small to be seen is part of its group, which has its colour, but paler.
+    const isSeen = (n) => { const [w, h] = [n.x1 - n.x0, n.y1 - n.y0]; return w >= 4 && h >= 4 && w * h >= 90; };
     copy.each((n) => {
       const [w, h] = [n.x1 - n.x0, n.y1 - n.y0];
-      // What is too small to be seen is part of its group.
-      if (!n.depth || w < 4 || h < 4 || w * h < 90) return;
+      if (!n.depth || !isSeen(n)) return;
       const node = n.data;
       const group = Boolean(n.children);
       const div = el('div', { id: `box${boxes.length}`, role: 'treeitem', class: group ? 'group' : null, 'aria-label': `${clip(label(node), 200)}, ${count(node.value)} bytes` });
       Object.assign(div.style, { left: `${n.x0}px`, top: `${n.y0}px`, width: `${w}px`, height: `${h}px` });
       if (!group || w < 32 || h < 32) div.style.background = `var(--${categoryOf(node)})`;
+      else if (!n.children.every(isSeen)) div.style.background = `color-mix(in srgb, var(--${categoryOf(node)}) 45%, var(--head))`;
       if (w > 34 && h > 12) div.textContent = clip(group ? label(node) : `${node.parent && node.parent.data.f ? `${clip(node.parent.data.name, 80)} ` : ''}${label(node)}`, 120);
       boxes.push({ node, div });
       nodes.push(div);
@@ -364,7 +367,7 @@
     clear($('crumbs'), crumbs.flatMap((node, n) => [n ? ' › ' : '', el('button', { type: 'button', 'aria-current': n === crumbs.length - 1 ? 'location' : null, onclick: () => go({ at: JSON.stringify(pathOf(node)) }) }, clip(label(node), 120))]), ` ${count(root.value)} bytes`);
     const part = (node) => `${((100 * node.value) / (root.value || 1)).toFixed(1)} %`;
     const largest = (root.children || []).slice(0, 12);
-    clear($('largest'), el('table', { 'aria-label': 'Largest parts' }, el('tbody', {}, largest.map((node) => el('tr', {}, el('td', {}, el('button', { type: 'button', onclick: () => enter(node) }, clip(label(node), 200))), el('td', { class: 'n' }, short(node.value)), el('td', { class: 'n' }, part(node)))))),
+    clear($('largest'), el('table', { 'aria-label': 'Largest parts' }, el('tbody', {}, largest.map((node) => el('tr', {}, el('td', {}, el('button', { type: 'button', title: clip(label(node), 300), onclick: () => enter(node) }, clip(label(node), 200))), el('td', { class: 'n' }, short(node.value)), el('td', { class: 'n' }, part(node)))))),
       (root.children || []).length > 12 ? el('p', { class: 'soft' }, `and ${count(root.children.length - 12)} more`) : '');
   };
   const mapEvents = () => {
@@ -562,6 +565,7 @@
       else if (b.most_threads) fact('Block', `at most ${dims(b.most_threads)} threads`);
       if (b.registers) fact('Register limit', count(b.registers));
       if (b.cluster) fact('Cluster', `${dims(b.cluster)} blocks`);
+      if (b.most_cluster) fact('Cluster', `at most ${count(b.most_cluster)} blocks`);
       const counts = ['textures', 'surfaces', 'samplers'].filter((n) => k[n]).map((n) => `${k[n]} ${n}`).join(', ');
       if (counts) fact('Legacy references', counts);
     }
@@ -605,6 +609,7 @@
     if (l) {
       fact('Target', l.target);
       fact('Follows', `nvlink ${l.dialect}`);
+      if ((l.rules || []).length) fact('Older rules', cell(l.rules.map((rule) => rule.replaceAll('_', ' ')).join(', ')));
       fact('Options', el('code', {}, clip(visible((l.options || []).join(' ')), 4000)));
       fact('Read', `${count(l.input_bytes)} bytes of cubins`);
       fact('Written', `${count(l.output_bytes)} bytes`);

@@ -19,7 +19,8 @@ const THREADS: u32 = 256;
 /// The differences between two reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Bytes by category, where they differ.
+    /// Bytes by category, where they differ; of programs also those of the file, and of its images
+    /// as they are stored.
     pub categories: Vec<Change>,
     /// Bytes of code by the file of the inputs, where they differ.
     pub files: Vec<Change>,
@@ -177,15 +178,28 @@ impl Diff {
                         after: Some(self.bytes.1),
                     },
                 ),
+                Figure::Code => {
+                    let all = self.categories.iter().filter(|change| change.what == name);
+                    all.for_each(|change| exceeds("all ", change));
+                    self.of_kernels(name).for_each(|(kernel, change)| {
+                        exceeds(&format!("{kernel}: "), change);
+                    });
+                }
                 Figure::Came => exceeds("", &counted(&self.came)),
                 Figure::Went => exceeds("", &counted(&self.went)),
                 _ => {
-                    let own = self.kernels.iter().filter(|(_, change)| change.what == name);
-                    own.for_each(|(kernel, change)| exceeds(&format!("{kernel}: "), change));
+                    self.of_kernels(name).for_each(|(kernel, change)| {
+                        exceeds(&format!("{kernel}: "), change);
+                    });
                 }
             }
         }
         lines
+    }
+
+    /// The changes of a figure of kernels.
+    fn of_kernels(&self, figure: &str) -> impl Iterator<Item = &(String, Change)> {
+        self.kernels.iter().filter(move |(_, change)| change.what == figure)
     }
 
     /// The lines of `culd report diff`.
@@ -297,6 +311,14 @@ fn categories(report: &Report) -> BTreeMap<String, u64> {
     for (category, bytes) in report.images.iter().flat_map(ReportImage::section_bytes) {
         *sums.entry(category.name().to_owned()).or_default() += bytes;
     }
+    // A program has images that are packed, or have no sections.
+    if let Some(file) = &report.file {
+        sums.insert("the program".to_owned(), file.bytes);
+        for image in &report.images {
+            let what = format!("stored {} for {}", image.kind, image.target);
+            *sums.entry(what).or_default() += image.stored;
+        }
+    }
     sums
 }
 
@@ -326,7 +348,7 @@ fn changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ReportNeed, ReportStack};
+    use crate::data::{Category, File, ReportNeed, ReportSection, ReportSectionKind, ReportStack};
 
     fn report(kernels: &[(&str, u32, Option<u32>, u64)]) -> Report {
         let function =
@@ -371,6 +393,43 @@ mod tests {
             [0, 1, 1, 0, 1]
         );
         assert_eq!(Diff::of(&before, &before).lines(), ["no difference"]);
+    }
+
+    #[test]
+    fn a_program_is_compared_as_it_is_stored() {
+        let program = |bytes: u64, kind: &str, stored: u64| {
+            let mut image = ReportImage::new(String::new(), kind, "compute_90".to_owned());
+            image.stored = stored;
+            let file = File::new("p".to_owned(), "executable", bytes, stored);
+            Report::of_program(file, vec![image])
+        };
+        let diff = Diff::of(&program(100, "ptx", 60), &program(90, "ptx", 50));
+        let lines = [
+            "  stored ptx for compute_90 60 -> 50 (-10, -16.7 %)",
+            "  the program 100 -> 90 (-10, -10.0 %)",
+        ];
+        assert_eq!(diff.lines(), lines);
+        let diff = Diff::of(&program(100, "ptx", 60), &program(100, "lto-ir", 60));
+        assert_eq!(diff.lines().len(), 2, "{:?}", diff.lines());
+    }
+
+    #[test]
+    fn code_counts_in_all_and_by_kernel() {
+        let code = |bytes: u64| {
+            let kind = ReportSectionKind { category: Category::Code, ..Default::default() };
+            let section = ReportSection { bytes, ..Default::default() };
+            let image = ReportImage {
+                section_kinds: vec![kind],
+                sections: vec![section],
+                ..ReportImage::default()
+            };
+            Report { images: vec![image], ..Report::default() }
+        };
+        // A function that is no kernel grew.
+        let diff = Diff::of(&code(100), &code(120));
+        let exceeded = |text: &str| diff.exceeded(&[text.parse().unwrap()]);
+        assert_eq!(exceeded("code=10%"), ["code: all code 100 -> 120 (+20, +20.0 %)"]);
+        assert!(exceeded("code=20").is_empty());
     }
 
     #[test]

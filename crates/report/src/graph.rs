@@ -226,21 +226,38 @@ fn draw(graph: &Graph<'_>) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {total} {height}\" width=\"{total}\" \
          height=\"{height}\" font-family=\"monospace\" font-size=\"11\" role=\"img\">\n\
          <title>Call graph</title>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <g fill=\"none\" stroke=\"#57606a\">\n"
+         <marker id=\"end\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto\"><polygon points=\"0,1 8,4 0,7\" fill=\"#57606a\"/></marker>\n\
+         <g fill=\"none\" stroke=\"#57606a\" marker-end=\"url(#end)\">\n"
     );
+    let dashes = |from, to| match from >= graph.functions || to >= graph.functions {
+        true => " stroke-dasharray=\"4 3\"",
+        false => "",
+    };
     for &(from, to) in &graph.edges {
         let ((x1, y1, w1), (x2, y2, w2)) = (boxes[&from], boxes[&to]);
+        if y2 <= y1 {
+            // To one that is not below, on the right side: boxes would hide a line between them.
+            let (from_side, to_side) = (x1 + w1, x2 + w2);
+            let gaps = if from == to { 1 } else { 2 };
+            let far = from_side.max(to_side) + gaps * GAP;
+            let (out, back) = (y1 + HEIGHT / 4, y2 + 3 * HEIGHT / 4);
+            let _ = writeln!(
+                text,
+                "<path d=\"M{from_side} {out}C{far} {out} {far} {back} {to_side} {back}\"{}/>",
+                dashes(from, to)
+            );
+            continue;
+        }
         let (x1, x2) = (x1 + w1 / 2, x2 + w2 / 2);
-        // Down to a callee; around to one that is not below.
         let (start, end) = (y1 + HEIGHT, y2);
         let bend = ROW / 2;
-        let dashes = match from >= graph.functions || to >= graph.functions {
-            true => " stroke-dasharray=\"4 3\"",
-            false => "",
-        };
         let (c1, c2) = (start + bend, end.saturating_sub(bend));
-        let _ =
-            writeln!(text, "<path d=\"M{x1} {start}C{x1} {c1} {x2} {c2} {x2} {end}\"{dashes}/>");
+        let _ = writeln!(
+            text,
+            "<path d=\"M{x1} {start}C{x1} {c1} {x2} {c2} {x2} {end}\"{}/>",
+            dashes(from, to)
+        );
     }
     text.push_str("</g>\n");
     for place in 0..graph.labels.len() {
@@ -287,6 +304,14 @@ mod tests {
         assert_eq!(rows(&Graph::of(&image)), [0, 1, 2, 0, 3]);
         let svg = image.to_svg().unwrap();
         assert_eq!(svg.matches("<path").count(), 6);
+        // One that calls itself, and one that calls its caller, have lines at their sides, where
+        // boxes do not hide them.
+        for side in [
+            "<path d=\"M140 22C156 22 156 34 140 34\"",
+            "<path d=\"M103 166C135 166 135 106 103 106\"",
+        ] {
+            assert!(svg.contains(side), "{svg}");
+        }
         assert!(svg.contains("f&lt;4&gt;&quot;\\") && !svg.contains("f<"));
     }
 

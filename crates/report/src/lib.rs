@@ -33,5 +33,5 @@ pub use crate::graph::TooLarge;
 #[cfg(feature = "serde")]
 pub use crate::json::{BadReport, JsonPieces};
 pub use crate::link::{LinkedCode, ReportedLink};
-pub use crate::live::matches;
+pub use crate::live::names;
 pub use crate::program::Detail;

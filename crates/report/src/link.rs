@@ -229,6 +229,8 @@ impl<'a> AccountRows<'a> {
         row.registers = ReportNeed::of(function.registers, place);
         row.barriers = ReportNeed::of(function.barriers, place);
         row.stack = ReportStack::of(function.stack);
+        row.source.clear();
+        row.source.push_str(functions.sources.get(place));
         row.address_taken = function.address_taken;
         row.recursive = function.is_recursive;
         set_places(&mut row.calls, functions.calls.get(place));

@@ -6,10 +6,13 @@
 use std::collections::VecDeque;
 
 use crate::data::{Report, ReportImage, ReportSpace};
-use crate::text::grouped;
+use crate::text::{clipped, grouped, shown};
 
 /// Bytes of a constant bank.
 const BANK: u64 = 64 << 10;
+
+/// Characters of a region in the table of memories.
+const MOST_REGION: usize = 80;
 
 /// A step on the way from a kernel to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +30,17 @@ impl Report {
         for image in &self.images {
             let ways = LivePaths::of(image);
             for (place, function) in image.functions.iter().enumerate() {
-                if is_called(name, &function.name, &function.demangled) {
+                if names(name, &function.name, &function.demangled) {
                     lines.extend(self.why_function(image, &ways, place));
                 }
             }
             for variable in &image.variables {
-                if is_called(name, &variable.name, &variable.demangled) {
+                if names(name, &variable.name, &variable.demangled) {
                     let file = self.input_name(variable.input);
-                    lines.push(format!("live symbol: {file}:({})", variable.name));
+                    lines.push(format!(
+                        "live symbol: {file}:({})",
+                        shown(&variable.demangled, &variable.name)
+                    ));
                     lines.push("  >>> variables are never removed".to_owned());
                 }
             }
@@ -42,7 +48,7 @@ impl Report {
         if lines.is_empty() {
             lines.push(format!("no live symbol: {name}"));
             let gone = self.removed.iter();
-            let gone = gone.filter(|one| is_called(name, &one.name, &one.demangled));
+            let gone = gone.filter(|one| names(name, &one.name, &one.demangled));
             lines.extend(gone.map(|removed| {
                 let file = self.input_name(Some(removed.input));
                 format!("  >>> removed from {file}: {}", removed.why.words())
@@ -63,11 +69,21 @@ impl Report {
             lines.push(format!("  >>> {how} {}", shown_function(pair[0].function)));
         }
         let first = way.first().map_or(place, |step| step.function);
-        let root = match () {
-            () if function(first).kernel.is_some() => "a kernel, which the host starts",
-            () if function(first).address_taken => "its address is taken",
-            () if function(first).section.is_none() => "code refers to it, and no input defines it",
-            () => "an option keeps it",
+        let root = function(first);
+        // Whole programs have functions in the sections of kernels, which no table says who calls.
+        let around = image
+            .kernels()
+            .find(|(_, kernel, _)| root.section.is_some() && kernel.section == root.section);
+        let root = match (around, root) {
+            _ if root.kernel.is_some() => "a kernel, which the host starts",
+            (Some((_, kernel, _)), _) => {
+                let kernel = kernel.shown();
+                lines.push(format!("  >>> a part of the code of {kernel}"));
+                "a kernel, which the host starts"
+            }
+            _ if root.address_taken => "its address is taken",
+            _ if root.section.is_none() => "code refers to it, and no input defines it",
+            _ => "an option keeps it",
         };
         lines.push(format!("  >>> {root}"));
         lines
@@ -88,14 +104,9 @@ impl Report {
     /// The table of `--print-memory-usage`: constant variables, and for each kernel what has a
     /// limit.
     pub fn memory_lines(&self, shared_limit: u64) -> Vec<String> {
-        let mut lines = vec!["Memory region         Used Size  Region Size  %age Used".to_owned()];
+        let mut rows: Vec<(String, u64, u64)> = Vec::new();
         let mut row = |region: String, used: u64, size: u64| {
-            let percent = 100.0 * used as f64 / size as f64;
-            lines.push(format!(
-                "{region:>20}: {:>8} B {:>10} B {percent:>9.2}%",
-                grouped(used),
-                grouped(size)
-            ));
+            rows.push((clipped(&region, MOST_REGION).into_owned(), used, size));
         };
         for image in &self.images {
             let constants = |section: &&crate::data::ReportSection| {
@@ -112,7 +123,19 @@ impl Report {
                 }
             }
         }
-        lines
+        let width = rows.iter().map(|(region, ..)| region.chars().count()).max().unwrap_or(0);
+        let width = width.max("Memory region".len() - 1);
+        let head = format!(
+            "{:>width$}   Used Size  Region Size  %age Used",
+            "Memory region",
+            width = width + 1
+        );
+        let line = |(region, used, size): &(String, u64, u64)| {
+            let percent = 100.0 * *used as f64 / *size as f64;
+            let (used, size) = (grouped(*used), grouped(*size));
+            format!("{region:>width$}: {used:>9} B {size:>10} B {percent:>9.2}%")
+        };
+        std::iter::once(head).chain(rows.iter().map(line)).collect()
     }
 
     /// Bytes of all variables in a memory space.
@@ -128,8 +151,8 @@ impl Report {
 }
 
 /// True if `pattern` is a mangled name, or the name in the source: the whole declaration, or its
-/// name alone, with or without template arguments.
-fn is_called(pattern: &str, mangled: &str, demangled: &str) -> bool {
+/// name alone, with or without template arguments. `*` stands for any characters.
+pub fn names(pattern: &str, mangled: &str, demangled: &str) -> bool {
     let in_source = || {
         let name = declared(demangled);
         [demangled, name, template(name)].into_iter().any(|name| matches(pattern, name))
@@ -179,7 +202,8 @@ fn declared(declaration: &str) -> &str {
     space.map_or(name, |(at, _)| &name[at + 1..])
 }
 
-/// The shortest ways from kernels to all functions.
+/// The shortest ways from kernels to all functions; to those that no kernel reaches, from functions
+/// whose address is taken or that no other calls.
 struct LivePaths {
     /// By function: the step before it, and whether the call goes through a pointer.
     before: Vec<Option<(usize, bool)>>,
@@ -192,7 +216,21 @@ impl LivePaths {
         let mut followed = vec![false; image.prototypes.len()];
         let mut queue: VecDeque<usize> = image.kernels().map(|(place, ..)| place).collect();
         queue.iter().for_each(|&kernel| seen[kernel] = true);
-        while let Some(place) = queue.pop_front() {
+        let mut is_called = vec![false; image.functions.len()];
+        let calls = image.functions.iter().enumerate().flat_map(|(place, function)| {
+            function.calls.iter().filter(move |&&callee| callee != place)
+        });
+        calls.for_each(|&callee| {
+            is_called.get_mut(callee).into_iter().for_each(|called| *called = true);
+        });
+        // Such functions in the order in which they become roots.
+        let taken = |&place: &usize| image.functions[place].address_taken;
+        let uncalled = |&place: &usize| !is_called[place];
+        let all = 0..image.functions.len();
+        let mut roots = all.clone().filter(taken).chain(all.filter(uncalled));
+        loop {
+            let next = || roots.find(|&place| !std::mem::replace(&mut seen[place], true));
+            let Some(place) = queue.pop_front().or_else(next) else { break };
             let function = &image.functions[place];
             let direct = function.calls.iter().map(|&callee| (callee, false));
             // Each prototype leads to its functions once.
@@ -228,7 +266,7 @@ impl LivePaths {
 }
 
 /// True if `pattern` is all of `name`; `*` stands for any characters.
-pub fn matches(pattern: &str, name: &str) -> bool {
+fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
     let mut pieces: Vec<&str> = pieces.collect();
@@ -282,15 +320,35 @@ mod tests {
             assert_eq!(template(name), of);
         }
         for name in ["ns::f", "ns::f<int>", "void ns::f<int>(int)"] {
-            assert!(is_called(name, "_ZN2ns1fIiEEvT_", "void ns::f<int>(int)"), "{name}");
+            assert!(names(name, "_ZN2ns1fIiEEvT_", "void ns::f<int>(int)"), "{name}");
         }
         for name in ["_Z1fPi", "f(int*)", "f"] {
-            assert!(is_called(name, "_Z1fPi", "f(int*)"), "{name}");
+            assert!(names(name, "_Z1fPi", "f(int*)"), "{name}");
         }
         for name in ["g", "f(int)", "int", ""] {
-            assert!(!is_called(name, "_Z1fPi", "f(int*)"), "{name}");
-            assert!(!is_called(name, "f", ""), "{name}");
+            assert!(!names(name, "_Z1fPi", "f(int*)"), "{name}");
+            assert!(!names(name, "f", ""), "{name}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_kernels_section_is_there_for_the_kernel() {
+        let function = |name: &str, section: usize| ReportFunction {
+            name: name.to_owned(),
+            section: Some(section),
+            ..ReportFunction::default()
+        };
+        let mut kernel = function("k", 3);
+        kernel.kernel = Some(Box::default());
+        let functions = vec![function("$k$f", 3), kernel, function("g", 4)];
+        let image = ReportImage { functions, ..ReportImage::default() };
+        let report = Report { images: vec![image], ..Report::default() };
+        let lines = report.why_live("$k$f");
+        assert_eq!(
+            lines[1..],
+            ["  >>> a part of the code of k", "  >>> a kernel, which the host starts"]
+        );
+        assert_eq!(report.why_live("g")[1], "  >>> an option keeps it");
     }
 
     #[test]

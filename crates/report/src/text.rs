@@ -14,6 +14,8 @@ use crate::link::demangled;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
+/// Columns of the line of a kernel, which has its name behind eight figures.
+const KERNEL_WIDTH: usize = 160;
 /// Lines of a list.
 const LINES: usize = 10;
 /// The size of a block for which the occupancy stands in a line.
@@ -72,7 +74,8 @@ impl Report {
             let wasted: u64 = self.copies.iter().map(|copies| copies.wasted()).sum();
             words.push(counted(self.inputs.len(), "input"));
             words.push(format!("{} removed ({} bytes)", self.removed.len(), grouped(removed)));
-            words.push(format!("{copies} copies dropped ({} bytes)", grouped(wasted)));
+            let what = if copies == 1 { "copy" } else { "copies" };
+            words.push(format!("{copies} {what} dropped ({} bytes)", grouped(wasted)));
         }
         text.wrapped(&words);
     }
@@ -82,10 +85,15 @@ impl Report {
 struct Text(String);
 
 impl Text {
-    /// A line, cut to the width.
+    /// A line, cut to the usual width.
     fn line(&mut self, line: &str) {
+        self.line_of(WIDTH, line);
+    }
+
+    /// A line, cut to a width.
+    fn line_of(&mut self, width: usize, line: &str) {
         let line = culd_text::escaped(line);
-        self.0.push_str(clipped(line.trim_end(), WIDTH).as_ref());
+        self.0.push_str(clipped(line.trim_end(), width).as_ref());
         self.0.push('\n');
     }
 
@@ -147,15 +155,21 @@ impl Text {
         }
         let count = all.len();
         let all = first_by(all, |(_, function, _)| Reverse(function.registers.total));
-        let columns =
-            "  registers   own    stack  shared  barriers      code   at 256  limited by  name";
-        self.title("Kernels", count, "most registers first", columns);
+        let several = report.images.len() > 1;
+        let targets = report.images.iter().map(|image| image.target.len()).max();
+        let width = targets.filter(|_| several).map_or(0, |width| width.max("target".len()) + 2);
+        let target = if several { "target" } else { "" };
+        let columns = format!(
+            "  registers   own    stack  shared  barriers      code   at 256  limited by  {target:<width$}name"
+        );
+        self.title("Kernels", count, "most registers first", &columns);
         for (image, function, kernel) in all {
             let (occupancy, limit) = occupancy(image, kernel);
+            let target = if several { &image.target } else { "" };
             let name = source_name(function);
             let dynamic = if kernel.dynamic_shared { "+" } else { " " };
-            self.line(&format!(
-                "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {name}",
+            self.line_of(KERNEL_WIDTH, &format!(
+                "  {:>9} {:>5} {:>8} {:>7}{dynamic} {:>8} {:>9}  {occupancy:>6}  {limit:<10}  {target:<width$}{name}",
                 number_text(function.registers.total),
                 number_text(function.registers.own),
                 number_text(function.stack.total),
@@ -300,7 +314,7 @@ fn limit_name(limit: ReportLimit) -> &'static str {
     }
 }
 
-fn shown<'a>(demangled: &'a str, name: &'a str) -> &'a str {
+pub(crate) fn shown<'a>(demangled: &'a str, name: &'a str) -> &'a str {
     if demangled.is_empty() { name } else { demangled }
 }
 
@@ -363,6 +377,25 @@ mod tests {
     }
 
     #[test]
+    fn kernels_of_several_images_have_their_target() {
+        let image = |target: &str| {
+            let name = "k".to_owned();
+            let kernel =
+                ReportFunction { name, kernel: Some(Box::default()), ..ReportFunction::default() };
+            let target = target.to_owned();
+            ReportImage { target, functions: vec![kernel], ..ReportImage::default() }
+        };
+        let text = |targets: &[&str]| {
+            let images = targets.iter().map(|target| image(target)).collect();
+            Report { images, ..Report::default() }.to_text()
+        };
+        let several = text(&["sm_75", "sm_120a"]);
+        assert!(several.contains("limited by  target   name\n"), "{several}");
+        assert!(several.contains("  sm_75    k\n") && several.contains("  sm_120a  k\n"));
+        assert!(text(&["sm_75"]).contains("limited by  name\n"));
+    }
+
+    #[test]
     fn lines_have_the_width_and_nothing_that_a_terminal_obeys() {
         let name = "\u{1b}[31mred\u{202e}\n".repeat(100);
         let function =
@@ -371,7 +404,9 @@ mod tests {
         let report = Report { images: vec![image], ..Report::default() };
         let text = report.to_text();
         assert!(text.contains("\\x1b[31mred\\u{202e}"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH));
+        let widths = text.lines().map(|line| line.chars().count());
+        assert_eq!(widths.clone().max(), Some(KERNEL_WIDTH));
+        assert!(widths.filter(|&width| width > WIDTH).count() == 1);
         assert!(!text.chars().any(|char| char.is_control() && char != '\n'));
     }
 }

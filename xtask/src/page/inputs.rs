@@ -11,11 +11,12 @@ pub(super) const OBJECTS: usize = 200;
 pub(super) const FUNCTIONS: usize = 50;
 
 /// Names that would have an effect if a page interpreted them.
-pub(super) const HOSTILE: [&str; 5] = [
+pub(super) const HOSTILE: [&str; 6] = [
     "</script><script>document.title='obeyed'</script>",
     "<img src=x onerror=document.title='obeyed'>",
     "\u{1b}[31m\u{202e}gnp.exe",
     "\"onmouseover=\"document.title='obeyed'",
+    "=cmd|'/c calc'!A1",
     "javascript:document.title='obeyed'//",
 ];
 
@@ -73,5 +74,8 @@ pub(super) fn hostile() -> Result<Vec<(String, Vec<u8>)>> {
         let kernel = builder.function(name, Linkage::Global);
         builder.define(kernel, code(128, 8).kernel(Kernel::new([])));
     }
-    Ok(vec![("<b>'\".cubin".to_owned(), builder.finish()?)])
+    Ok(vec![(
+        "<b>'\" a file whose name is wider than its column.cubin".to_owned(),
+        builder.finish()?,
+    )])
 }

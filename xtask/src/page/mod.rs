@@ -123,6 +123,9 @@ fn one(name: &str, page: &Path, checks: &[Check], keep: &Path) -> Result<usize> 
     browser.emulate("print", "light")?;
     let hidden = "return getComputedStyle(document.getElementById('treemap')).display";
     hold("a print has no map", hidden, |display| display == "none")?;
+    browser.run("location.hash = '#tab=functions'")?;
+    let broken = "return [...document.querySelectorAll('#view td.n')].filter(c => getComputedStyle(c).whiteSpace !== 'nowrap').length";
+    hold("a print breaks no numbers", broken, |count| *count == 0)?;
     browser.emulate("", "light")?;
     let console = browser.console()?;
     let requests = browser.requests(page)?;
@@ -132,7 +135,7 @@ fn one(name: &str, page: &Path, checks: &[Check], keep: &Path) -> Result<usize> 
             failed += 1;
         }
     }
-    let count = EVERY.len() + checks.len() + 6;
+    let count = EVERY.len() + checks.len() + 7;
     println!("{name}: {} of {count} checks hold", count - failed);
     if failed > count {
         bail!("more failures than checks");
@@ -150,6 +153,16 @@ fn is_soon(value: &Value) -> bool {
 
 /// Checks of every page.
 const EVERY: &[Check] = &[
+    (
+        "nothing is wider than the window",
+        "return document.documentElement.scrollWidth <= innerWidth",
+        is_true,
+    ),
+    (
+        "what is copied has no formulas",
+        "let text = ''; navigator.clipboard.writeText = (t) => { text = t; return Promise.resolve(); }; [...document.querySelectorAll('#view .tools button')].find(b => b.textContent === 'Copy as CSV').click(); return text.length > 0 && !/(^|,|\\n)\"[=+@-]/.test(text)",
+        is_true,
+    ),
     (
         "controls have names",
         "return [...document.querySelectorAll('button, input, select, [tabindex=\"0\"]')].filter(c => !(c.textContent.trim() || c.getAttribute('aria-label') || c.title || (c.labels && c.labels.length))).map(c => c.outerHTML.slice(0, 200))",

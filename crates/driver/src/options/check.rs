@@ -59,7 +59,8 @@ pub(super) fn conflicts(options: &CommandOptions) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Checks that the name of each report's file has the ending of a form that culd writes.
+/// Checks that the name of each report's file has the ending of a form that culd writes, and that
+/// files that no reader expects on standard output are none.
 fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     let bad =
         |value: &OsStr, option| Err(UsageError::BadValue { value: culd_text::name(value), option });
@@ -70,6 +71,14 @@ fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     let report = |value: &&OsString| *value != "-" && !ends(value, &["json", "html", "htm", "txt"]);
     if let Some(value) = options.list(OptionId::Report).iter().find(report) {
         return bad(value, "report");
+    }
+    if options.values(OptionId::Report).is_some_and(<[_]>::is_empty) {
+        return bad(OsStr::new(""), "report");
+    }
+    for (id, option) in [(OptionId::Reproduce, "reproduce"), (OptionId::Trace, "trace")] {
+        if options.path(id).is_some_and(|path| path == Path::new("-")) {
+            return bad(OsStr::new("-"), option);
+        }
     }
     let graph = options.path(OptionId::CallGraph).map(Path::as_os_str);
     match graph.filter(|value| !ends(value, &["dot", "gv", "svg"])) {

@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use crate::toolkit::marker::OwnShadow;
 
+pub(crate) use crate::options::pages::command_help;
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
 pub use crate::options::parse::{ParsedCommandLine, Request, parse};
 pub(crate) use crate::options::parse::{number, split_name};
@@ -233,7 +234,7 @@ impl CommandOptions {
     pub fn text(&self, id: OptionId) -> Option<&str> {
         debug_assert!(!matches!(
             OptionRow::of(id).takes,
-            OptionArity::Path(_) | OptionArity::List(_)
+            OptionArity::Path(_) | OptionArity::List(_) | OptionArity::Name(_)
         ));
         self.values(id)?.last()?.to_str()
     }

@@ -66,6 +66,9 @@ fn value_note(value: &str, option: &str) -> Option<String> {
         _ if row.id == OptionId::CallGraph => {
             Some("the ending says the form: .dot or .svg".to_owned())
         }
+        _ if matches!(row.id, OptionId::Reproduce | OptionId::Trace) => {
+            Some("it takes the name of a file; './-' is the file of that name".to_owned())
+        }
         OptionArity::Number(only) if row.id == OptionId::Machine => {
             Some(format!("only {only} exists"))
         }

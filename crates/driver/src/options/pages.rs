@@ -125,6 +125,13 @@ pub fn help() -> String {
     text
 }
 
+/// The usage and the meaning of a command; `None` if it is none.
+pub(crate) fn command_help(command: &str) -> Option<String> {
+    let is_it = |row: &&(&str, &str)| row.0.split(' ').next() == Some(command);
+    let (usage, what) = COMMANDS.iter().find(is_it)?;
+    Some(format!("usage: culd {usage}\n{}\n", wrapped(what, "")))
+}
+
 /// The help of `row`, with a remark if culd does not support it.
 fn help_text(row: &OptionRow) -> String {
     format!("{}{}", row.help, support(row))

@@ -170,7 +170,7 @@ impl OptionParser {
     ) -> Result<(), UsageError> {
         let values: Vec<OsString> = match row.takes {
             OptionArity::List(_) => self.budget.list(value)?,
-            OptionArity::Path(_) => vec![value.to_owned()],
+            OptionArity::Path(_) | OptionArity::Name(_) => vec![value.to_owned()],
             _ => vec![self.one_value(row, value)?.into()],
         };
         if row.id == OptionId::OptionsFile {
@@ -180,7 +180,7 @@ impl OptionParser {
         }
         let slot = &mut self.options.values[row.id as usize];
         match (row.takes, slot) {
-            (OptionArity::List(_), Some(list)) => list.extend(values),
+            (OptionArity::List(_) | OptionArity::Name(_), Some(list)) => list.extend(values),
             (_, slot) => {
                 if slot.as_ref().is_some_and(|before| *before != values) {
                     self.redefined.push(row.long);

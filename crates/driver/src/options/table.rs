@@ -1,6 +1,6 @@
 //! One row for each option.
 
-use OptionArity::{Bool, Choice, List, Nothing, Number, Path, Target, Text};
+use OptionArity::{Bool, Choice, List, Name, Nothing, Number, Path, Target, Text};
 use Origin::{Culd, Hidden, Later, Nvlink};
 
 /// The identity of an option.
@@ -33,6 +33,8 @@ pub enum OptionArity {
     Path(&'static str),
     /// Values of any bytes, separated by commas; repeated options add up.
     List(&'static str),
+    /// One value of any bytes, commas included; repeated options add up.
+    Name(&'static str),
     /// One of the listed words.
     Choice(&'static [&'static str]),
     /// The name of a target.
@@ -186,11 +188,11 @@ pub const TABLE: &[OptionRow] = &[
     row(OptionId::Strict, "strict", "strict", Nothing, Culd, "Inputs that are ignored are errors"),
     row(OptionId::Threads, "threads", "threads", Number("n"), Culd, "Use n threads, at most four per core; 0 takes one per core"),
     row(OptionId::Trace, "trace", "trace", Path("file"), Culd, "Write the phases of the link and their times to this file, for Perfetto and chrome://tracing"),
-    row(OptionId::TraceSymbol, "trace-symbol", "y", List("name"), Culd, "Print which inputs define and use this symbol"),
+    row(OptionId::TraceSymbol, "trace-symbol", "y", Name("name"), Culd, "Print which inputs define and use this symbol, by its mangled name or its name in the source"),
     row(OptionId::Undefined, "undefined", "u", List("name"), Culd, "Keep this function, and all that it calls, even where nothing reaches it"),
     row(OptionId::Verify, "verify", "verify", Nothing, Culd, "Read the output again with another reader and prove that it is sound before it takes its place"),
     row(OptionId::WhyExtract, "why-extract", "why-extract", Path("file"), Culd, "Write to this file why each member of an archive was linked; '-' is standard output"),
-    row(OptionId::WhyLive, "why-live", "why-live", List("name"), Culd, "Print the shortest way from a kernel to this function; '*' stands for anything"),
+    row(OptionId::WhyLive, "why-live", "why-live", Name("name"), Culd, "Print the shortest way from a kernel to this function, by its mangled name or its name in the source; '*' stands for anything"),
 ];
 
 impl OptionRow {
@@ -237,7 +239,7 @@ impl OptionRow {
     pub fn value_name(&self) -> String {
         match self.takes {
             Nothing => String::new(),
-            Text(name) | Path(name) | Number(name) => format!("<{name}>"),
+            Text(name) | Path(name) | Number(name) | Name(name) => format!("<{name}>"),
             List(name) => format!("<{name}>,..."),
             Choice(names) => format!("<{}>", names.join("|")),
             Target => "<name>".to_owned(),

@@ -17,7 +17,8 @@ const USAGE: &str = "\
 usage: culd report diff [--max FIGURE=N[%]]... BEFORE.json AFTER.json
 Print what changed from one report (culd --report=FILE.json, culd size --report=FILE.json) to another.
   --max FIGURE=N[%]  exit status 3 where a figure got worse by more than N, or by more than N percent:
-                     bytes, code, registers, stack, shared, occupancy, came, went
+                     bytes, code, registers, stack, shared, occupancy, came, went; code counts in
+                     all and of each kernel
 ";
 
 /// The exit status where a threshold is exceeded.

@@ -38,8 +38,8 @@ fn escaped(path: &OsStr) -> String {
                 text.push(char);
             }
             '$' => text.push_str("$$"),
-            // A line's end would end the rule.
-            '\n' | '\r' => text.push('?'),
+            // A line's end would end the rule, and a terminal obeys others.
+            char if char.is_control() => text.push('?'),
             _ => text.push(char),
         }
     }
@@ -52,6 +52,6 @@ mod tests {
 
     #[test]
     fn paths_are_escaped() {
-        assert_eq!(escaped(OsStr::new("a b#c$d\ne")), "a\\ b\\#c$$d?e");
+        assert_eq!(escaped(OsStr::new("a b#c$d\ne\x1bf")), "a\\ b\\#c$$d?e?f");
     }
 }

@@ -8,7 +8,6 @@ mod dependencies;
 mod names;
 mod reproduce;
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use culd_cubin::arch::Arch;
@@ -50,25 +49,31 @@ pub(crate) fn any_after_link(options: &CommandOptions) -> bool {
 /// link fails.
 pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Result<String, Line> {
     let mut text = String::new();
-    let traced: Vec<&OsStr> =
-        options.list(OptionId::TraceSymbol).iter().map(|name| name.as_os_str()).collect();
+    let traced: Vec<String> =
+        options.list(OptionId::TraceSymbol).iter().map(culd_text::name).collect();
     if !traced.is_empty() {
         text.push_str(&names::traced(&gathered.inputs, &traced));
     }
     if let Some(path) = options.path(OptionId::DependencyFile) {
-        write(path, dependencies::rule(options, gathered).as_bytes())?;
+        let rule = dependencies::rule(options, gathered);
+        match is_standard_output(path) {
+            true => text.push_str(&rule),
+            false => write(path, rule.as_bytes())?,
+        }
     }
     Ok(text)
 }
 
-/// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel.
-/// nvlink has no such note.
+/// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel,
+/// a name of `-u` that no input defines. nvlink has no such notes.
 pub(crate) fn notes(options: &CommandOptions, gathered: &Inputs<'_>) -> Vec<Line> {
     let patterns = options.list(OptionId::KernelsUsed);
-    if patterns.is_empty() || options.flag(OptionId::NoNotes) {
+    let roots = options.list(OptionId::Undefined);
+    if options.flag(OptionId::NoNotes) || patterns.is_empty() && roots.is_empty() {
         return Vec::new();
     }
-    let notes = names::unmatched(&gathered.inputs, patterns).into_iter();
+    let unmatched = names::unmatched(&gathered.inputs, patterns).into_iter();
+    let notes = unmatched.chain(names::undefined(&gathered.inputs, roots));
     notes.map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
 }
 

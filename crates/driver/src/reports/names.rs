@@ -5,7 +5,7 @@
 
 use culd_text::os::OsStrExt;
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use culd_cubin::elf::{stb, stt};
 use culd_cubin::{Cubin, Symbol, SymbolSection};
@@ -28,10 +28,16 @@ fn each_symbol<'a>(inputs: &[LinkCubin<'a>], mut visit: impl FnMut(usize, &Symbo
 }
 
 /// The lines of `--trace-symbol`, in lld's words.
-pub(super) fn traced(inputs: &[LinkCubin<'_>], names: &[&OsStr]) -> String {
+pub(super) fn traced(inputs: &[LinkCubin<'_>], names: &[String]) -> String {
     let mut text = String::new();
+    let mut asked: HashMap<&[u8], bool> = HashMap::new();
     each_symbol(inputs, |place, symbol| {
-        if !names.iter().any(|name| name.as_bytes() == symbol.name) {
+        let is_asked = asked.entry(symbol.name).or_insert_with(|| {
+            let mangled = culd_text::bytes(symbol.name);
+            let demangled = culd_link::demangle(&mangled).unwrap_or_default();
+            names.iter().any(|name| culd_report::names(name, &mangled, &demangled))
+        });
+        if !*is_asked {
             return;
         }
         let what = match symbol.section {
@@ -60,6 +66,30 @@ pub(super) fn unmatched(inputs: &[LinkCubin<'_>], patterns: &[OsString]) -> Vec<
         format!("no kernel has a name that contains '{}' (-kernels-used)", culd_text::name(pattern))
     };
     missing.iter().map(note).collect()
+}
+
+/// The names of `-u` that no input defines as a function, as notes.
+pub(super) fn undefined(inputs: &[LinkCubin<'_>], names: &[OsString]) -> Vec<String> {
+    let mut missing: Vec<&OsString> = names.iter().collect();
+    for input in inputs {
+        if missing.is_empty() {
+            break;
+        }
+        let Ok(cubin) = Cubin::parse(input.bytes) else { return Vec::new() };
+        let defined = |name: &OsString| {
+            let is_it = |symbol: &Symbol<'_>| {
+                symbol.is_function()
+                    && symbol.section != SymbolSection::Undefined
+                    && symbol.name == name.as_bytes()
+            };
+            cubin.symbols.iter().any(is_it)
+        };
+        missing.retain(|name| !defined(name));
+    }
+    let note = |name: &OsString| {
+        format!("no input defines a function '{}' (-u takes mangled names)", culd_text::name(name))
+    };
+    missing.into_iter().map(note).collect()
 }
 
 /// True if the pieces of `pattern` between `*` are in `name`, in order.

@@ -9,7 +9,7 @@ pub(crate) mod clash;
 mod debugger;
 mod dump;
 mod early;
-mod explain;
+pub(crate) mod explain;
 pub(crate) mod report;
 mod skew;
 pub(crate) mod tools_patch;

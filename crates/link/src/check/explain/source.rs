@@ -128,11 +128,15 @@ impl LineTable {
     }
 }
 
-/// The line table with an address for each relocation of it.
+/// The line table with an address for each relocation of it: of Mercury code, where there is any.
 fn with_addresses(object: &InputObject<'_>) -> Option<Vec<u8>> {
     let (table, section) =
         object.cubin.section_indices().find(|(_, section)| section.name == b".debug_line")?;
-    let mut bytes = section.data.to_vec();
+    // The relocations that are left in an object with Mercury code are those of that half.
+    let mut bytes = match object.counterpart_data(table) {
+        [] => section.data.to_vec(),
+        mercury => mercury.to_vec(),
+    };
     for (_, records, _) in object.reloc_sections().filter(|(.., target)| *target == table) {
         for record in records.relocations().iter() {
             let symbol = object.symbol(record.symbol);

@@ -15,6 +15,7 @@ use super::{
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::base::paths::{DeepestPath, LargestNumber};
+use crate::check::explain::source::SourceLines;
 use crate::check::report::EntrySizes;
 use crate::draft::jump_slots;
 use crate::draft::kind::SectionKind;
@@ -31,6 +32,9 @@ pub struct AccountFunctions {
     pub rows: Vec<AccountFunction>,
     /// Their mangled names.
     pub names: TextColumn,
+    /// For each function file and line in which its code begins: `saxpy.cu:12`. Empty for one
+    /// without debug information; without rows if there is none in the output.
+    pub sources: TextColumn,
     /// For each function those that it calls directly.
     pub calls: ListColumn<u32>,
     /// For each function the prototypes of its indirect calls.
@@ -85,6 +89,7 @@ impl AccountFunctions {
             let function = program.merged.function(graph, node);
             draft.names.get(draft.symbols[function].name)
         }));
+        all.sources = sources(program);
         all
     }
 
@@ -116,6 +121,24 @@ impl AccountFunctions {
         }
         barriers.unwrap_or_else(|| barriers_in_flags(kernels.program, node))
     }
+}
+
+/// The lines of the source of all functions, if there is a line table.
+fn sources(program: &LinkedProgram<'_, '_>) -> TextColumn {
+    let draft = &program.merged.draft;
+    let debug = draft.category_of(SectionKind::Debug).iter();
+    let mut names = debug.map(|&id| draft.names.get(draft.sections[id].name));
+    if !names.any(|name| name.ends_with(b".debug_line")) {
+        return TextColumn::default();
+    }
+    let mut lines = SourceLines::default();
+    let graph = &program.graph;
+    let line = |node: NodeId| {
+        let site = program.symbols.all[graph.nodes[node]].definition?;
+        lines.of_symbol(&program.objects, site)
+    };
+    let all: Vec<Option<String>> = graph.nodes.ids().map(line).collect();
+    TextColumn::of(all.iter().map(|line| line.as_deref().unwrap_or_default().as_bytes()))
 }
 
 /// The prototypes of all indirect calls.
