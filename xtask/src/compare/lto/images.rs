@@ -46,7 +46,7 @@ pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
         let number = name.split_once('_').map_or("", |(_, number)| number);
         Arch::by_name(&format!("sm_{number}")).is_some_and(|arch| arch.is_known_to(toolkit))
     };
-    for set in SETS.iter().filter(|set| set.iter().all(|name| is_known(name))) {
+    for set in SETS.iter().filter(|set| set.iter().all(is_known)) {
         let name = format!("image-{}.o", set.join("-"));
         let mut words = vec!["-dc".to_owned()];
         for code in *set {
