@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The arguments of `cargo metadata`.
 pub(super) const METADATA: &[&str] = &["metadata", "--locked", "--format-version=1"];
@@ -94,7 +94,7 @@ fn texts(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(texts)
 }
 
-fn states_a_licence(path: &PathBuf) -> bool {
+fn states_a_licence(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     NAMES.iter().any(|start| name.starts_with(start))
 }

@@ -23,8 +23,8 @@ const FILES: &str = "license-files = [\"LICENSE-MIT\", \"LICENSE-APACHE\"";
 const BILL_OF_PACKAGE: &str =
     "\n[tool.maturin.sbom]\nrust = false\ninclude = [\"culd.cdx.json\"]\n";
 
-/// Makes the wheel in `to` of `programs`, `libraries`, and the bill of materials and licences in the
-/// folder `pages`; returns its path.
+/// Makes the wheel in `to` of `programs`, `libraries`, and the bill of materials and licences in
+/// the folder `pages`; returns its path.
 pub(super) fn make(
     zig: &OldGlibc,
     folders: &Folders,
