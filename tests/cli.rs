@@ -14,7 +14,9 @@ use culd_testkit::fixtures::recipe::Recipes;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::{Oracle, Release};
 use culd_tests::transcript::{ExpectedRun, Transcript, TranscriptRun, matches, words};
-use culd_tests::{FinishedCommand, PROGRAM, finish, root, run_trials, started_as, windows_program};
+use culd_tests::{
+    FinishedCommand, OF_WINE, PROGRAM, finish, root, run_trials, started_as, windows_program,
+};
 use libtest_mimic::{Failed, Trial};
 use std::collections::BTreeMap;
 use std::fs;
@@ -246,8 +248,8 @@ fn came(
         stderr.retain(|line| !line.starts_with(case::NOTE));
     }
     if program.is_of_windows {
-        // A service of wine that fails says so there. If culd fails, its status shows it.
-        stderr.retain(|line| !line.starts_with("wine: "));
+        // Its services say there what happens to them. If culd fails, its status shows it.
+        stderr.retain(|line| !OF_WINE.iter().any(|start| line.starts_with(start)));
         stderr = without_words_of_the_system(stderr);
     }
     let created = done.after.keys().filter(|name| !done.before.contains_key(*name));

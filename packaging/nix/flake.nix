@@ -17,6 +17,12 @@
           cargoBuildFlags = [ "--package" "culd" ];
           # The tests need Python and the whole workspace; `cargo test --workspace` runs them.
           doCheck = false;
+          meta = {
+            description = "An open linker for CUDA device code, in the place of nvlink";
+            license = with pkgs.lib.licenses; [ mit asl20 ];
+            mainProgram = "culd";
+            platforms = systems;
+          };
         };
       });
     };

@@ -25,6 +25,11 @@ use std::time::Duration;
 /// Much longer than any test link takes, even on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
+const WINE: &str = "wine";
+
+/// How lines begin that wine writes to a program's standard error.
+pub const OF_WINE: [&str; 3] = ["wine: ", "wine client error:", "wineserver: "];
+
 /// The name by which the command is started.
 pub const PROGRAM: &str = "culd";
 
@@ -73,7 +78,7 @@ fn is_of_windows(program: &Path) -> bool {
 /// name.
 pub fn started_as(program: &Path, name: &str) -> Command {
     if is_of_windows(program) {
-        let mut command = Command::new("wine");
+        let mut command = Command::new(WINE);
         // What wine itself has to say is not the linker's.
         command.env("WINEDEBUG", "-all").arg(program);
         return command;
@@ -83,15 +88,29 @@ pub fn started_as(program: &Path, name: &str) -> Command {
     command
 }
 
+/// What wine says if it cannot run a program: its status is 1 then, as that of a link with errors,
+/// and a test that expects such a link must not take one for the other. It happens when wine's
+/// server ends while the program is starting; `cargo xtask hosts` keeps a server.
+fn failure_of_wine(status: i32, stderr: &str) -> Option<&str> {
+    let of_wine = |line: &str| OF_WINE.iter().any(|start| line.starts_with(start));
+    let last = stderr.lines().next_back()?;
+    (status != 0 && stderr.lines().all(of_wine)).then_some(last)
+}
+
 /// Runs a linker to its end.
 ///
 /// # Errors
-/// When it cannot be started, ends by a signal or does not end.
+/// When it cannot be started, ends by a signal or does not end, or wine fails.
 pub fn finish(command: &mut Command) -> Result<FinishedCommand> {
     command.env_remove("LD_LIBRARY_PATH");
     let run: Run = process::run(command, LIMIT).context("cannot start the linker")?;
     let stderr = run.stderr_text();
     let Status::Exit(status) = run.status else { bail!("{}: {stderr}", run.status) };
+    if command.get_program() == WINE
+        && let Some(line) = failure_of_wine(status, &stderr)
+    {
+        bail!("wine has failed, status {status}: {line}");
+    }
     Ok(FinishedCommand {
         status,
         stdout: String::from_utf8_lossy(&run.stdout).into_owned(),

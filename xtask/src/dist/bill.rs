@@ -22,6 +22,11 @@ pub(super) const TREE: &[&str] = &[
 
 /// The crate with a C library in it; the library's version is behind the `+` of its own.
 const ZSTD: &str = "zstd-sys";
+/// The crate with a script for reports, and what its first line says before the version.
+const REPORT: &str = "culd-report";
+const D3: &str = include_str!("../../../crates/report/assets/d3-hierarchy.min.js");
+const D3_PLACE: &str = "https://github.com/d3/d3-hierarchy";
+const D3_VERSION: &str = "d3-hierarchy/ v";
 
 /// A crate, or a library in another language.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +64,7 @@ pub(super) fn text(tree: &str, lock: &str) -> Result<String> {
         materials.entry(url).or_insert(material);
     }
     add_zstd(&mut materials);
+    add_d3(&mut materials).context("d3-hierarchy has no version")?;
     let components: Vec<Value> = materials.values().map(BillEntry::component).collect();
     let edges = materials.iter().map(|(url, material)| (url, &material.needs));
     let edges = edges.map(|(url, needs)| json!({ "ref": url, "dependsOn": needs }));
@@ -128,6 +134,24 @@ fn add_zstd(materials: &mut BTreeMap<String, BillEntry>) {
     materials.insert(url, library);
 }
 
+/// Adds the script that is part of a report's page.
+fn add_d3(materials: &mut BTreeMap<String, BillEntry>) -> Option<()> {
+    let (_, version) = D3.lines().next()?.split_once(D3_VERSION)?;
+    let library = BillEntry {
+        name: "d3-hierarchy".to_owned(),
+        version: version.split(' ').next()?.to_owned(),
+        licence: "ISC".to_owned(),
+        repository: D3_PLACE.to_owned(),
+        ..BillEntry::default()
+    };
+    if let Some(own) = materials.values_mut().find(|material| material.name == REPORT) {
+        let url = library.url();
+        own.needs.insert(url.clone());
+        materials.insert(url, library);
+    }
+    Some(())
+}
+
 impl BillEntry {
     /// Its package URL.
     fn url(&self) -> String {
@@ -135,6 +159,7 @@ impl BillEntry {
             "https://github.com/facebook/zstd" => {
                 format!("pkg:github/facebook/zstd@v{}", self.version)
             }
+            D3_PLACE => format!("pkg:npm/{}@{}", self.name, self.version),
             _ => format!("pkg:cargo/{}@{}", self.name, self.version.replace('+', "%2B")),
         }
     }
@@ -166,7 +191,8 @@ mod tests {
     const LOCK: &str = "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"b\"\nversion = \"2.0.0\"\n\
         checksum = \"00ff\"\n\n[[package]]\nname = \"zstd-sys\"\nversion = \"2.0.16+zstd.1.5.7\"\nchecksum = \"11\"\n";
     const TREE: &str = "0a v1.0.0 (/opt/builder/a)\tMIT OR Apache-2.0\t\n1b v2.0.0\tMIT/Apache-2.0\thttps://b\n\
-        1zstd-sys v2.0.16+zstd.1.5.7\tMIT\thttps://z\n2b v2.0.0 (*)\tMIT/Apache-2.0\thttps://b\n";
+        1zstd-sys v2.0.16+zstd.1.5.7\tMIT\thttps://z\n2b v2.0.0 (*)\tMIT/Apache-2.0\thttps://b\n\
+        1culd-report v0.1.0\tMIT\t\n";
 
     fn bill(tree: &str) -> Value {
         serde_json::from_str(&text(tree, LOCK).expect("a bill")).expect("JSON")
@@ -183,8 +209,10 @@ mod tests {
             [
                 "pkg:cargo/a@1.0.0",
                 "pkg:cargo/b@2.0.0",
+                "pkg:cargo/culd-report@0.1.0",
                 "pkg:cargo/zstd-sys@2.0.16%2Bzstd.1.5.7",
-                "pkg:github/facebook/zstd@v1.5.7"
+                "pkg:github/facebook/zstd@v1.5.7",
+                "pkg:npm/d3-hierarchy@3.1.2"
             ]
         );
         let b = &list("components")[1];
@@ -195,8 +223,9 @@ mod tests {
             edges.iter().find(|edge| edge["ref"] == of).expect("it")["dependsOn"].clone()
         };
         assert_eq!(needs("culd-dist"), json!(["pkg:cargo/a@1.0.0"]));
-        assert_eq!(needs("pkg:cargo/a@1.0.0"), json!([&urls[1], &urls[2]]));
-        assert_eq!(needs(&urls[2]), json!([&urls[1], &urls[3]]));
+        assert_eq!(needs("pkg:cargo/a@1.0.0"), json!([&urls[1], &urls[2], &urls[3]]));
+        assert_eq!(needs(&urls[2]), json!([&urls[5]]));
+        assert_eq!(needs(&urls[3]), json!([&urls[1], &urls[4]]));
         assert!(!text(TREE, LOCK).expect("a bill").contains("builder"));
     }
 

@@ -4,9 +4,10 @@
 //! of these in `packages`. Guaranteed: everything is built from this tree. The linker is a static
 //! program, all else runs with an old glibc ([`zig`]). The shared library exports NVIDIA's names,
 //! according to readelf. No file has a path of this machine ([`paths`]). All compiled crates are
-//! listed ([`bill`]).
+//! listed ([`bill`]), with the texts of their licences ([`notices`]).
 
 mod bill;
+mod notices;
 mod packages;
 pub(crate) mod paths;
 mod wheel;
@@ -41,6 +42,8 @@ const PROGRAMS: [&str; 3] = ["culd-dump", "culd-diff", "culd-lto"];
 const SHIPPED: &[&str] = &["-p=culd", "-p=culd-jitlink", "-p=culd-jitlink12", "-p=culd-python"];
 /// The bill of materials.
 const BILL: &str = "culd.cdx.json";
+/// The texts of the crates' licences.
+const NOTICES: &str = "THIRD-PARTY.txt";
 /// The shared libraries: the archive that is built, the crate, as installed, and the folder of the
 /// crate. Programs are linked with the first.
 const LIBRARIES: [(&str, &str, &str, &str); 2] = [
@@ -99,6 +102,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let tree = said(cargo().args(bill::TREE).args(["--target", &zig.target()]).args(SHIPPED))?;
     let lock = fs::read_to_string(workspace::root().join("Cargo.lock"))?;
     let bill = bill::text(&tree, &lock)?;
+    let metadata =
+        said(cargo().args(notices::METADATA).args(["--filter-platform", &zig.target()]))?;
+    let notices = notices::text(&tree, &metadata)?;
     let mut linker = cargo();
     if arch != std::env::consts::ARCH {
         let target = zig.target();
@@ -122,7 +128,7 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     let dist = Dist { folder: dist, built, zig, folders };
     dist.programs()?;
     dist.shared_libraries()?;
-    dist.pages(&bill)?;
+    dist.pages(&bill, &notices)?;
     dist.wheel()?;
     if !wheel_only {
         packages::make(&dist.folder, &dist.zig.arch)?;
@@ -212,9 +218,10 @@ impl Dist {
         Ok(())
     }
 
-    fn pages(&self, bill: &str) -> Result<()> {
+    fn pages(&self, bill: &str, notices: &str) -> Result<()> {
         let folder = self.at("share/doc/culd")?;
         fs::write(folder.join(BILL), bill)?;
+        fs::write(folder.join(NOTICES), notices)?;
         for page in PAGES {
             fs::copy(workspace::root().join(page), folder.join(page))?;
         }
@@ -232,9 +239,9 @@ impl Dist {
         };
         let programs = files("bin", PROGRAMS.into_iter().chain([LINKER]).collect());
         let libraries = files("lib", LIBRARIES.map(|library| library.2).to_vec());
-        let bill = self.at("share/doc/culd")?.join(BILL);
+        let pages = self.at("share/doc/culd")?;
         let files = (programs.as_slice(), libraries.as_slice());
-        wheel::make(&self.zig, &self.folders, files, &bill, &self.at("packages")?)?;
+        wheel::make(&self.zig, &self.folders, files, &pages, &self.at("packages")?)?;
         Ok(())
     }
 

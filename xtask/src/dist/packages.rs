@@ -19,9 +19,23 @@ const PARTS: &[&str] = &["bin", "include", "lib", "share"];
 /// look: nobody gets them by accident.
 const LIBRARY_FOLDER: &str = "lib/culd";
 const SUMMARY: &str = "open linker for CUDA device code, in the place of nvlink";
-const DESCRIPTION: &str = "culd links the objects of nvcc -dc, clang -fgpu-rdc and ptxas -c to the cubin that the \
-                           CUDA driver loads. It has nvlink's command line and output, and libraries with the \
-                           interface of libnvJitLink.";
+/// Lines of less than 80 characters.
+const DESCRIPTION: &[&str] = &[
+    "culd links the objects of nvcc -dc, clang -fgpu-rdc and ptxas -c to the cubin",
+    "that the CUDA driver loads. It has nvlink's command line and output, and",
+    "libraries with the interface of libnvJitLink.",
+];
+/// What Debian's policy asks for beside the licences.
+const COPYRIGHT: &str = "\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: culd
+
+Files: *
+Copyright: 2026 The culd developers
+License: MIT or Apache-2.0
+ LICENSE-MIT and LICENSE-APACHE in this folder are their texts. THIRD-PARTY.txt
+ has the licences of the crates in the programs and libraries.
+";
 
 /// Makes the packages of the folder `dist`, which is for machines of the architecture `arch`.
 pub(super) fn make(dist: &Path, arch: &str) -> Result<()> {
@@ -113,8 +127,10 @@ fn debian(root: &Path, arch: &str, stage: &Path, to: &Path) -> Result<()> {
     let control = format!(
         "Package: culd\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The culd project <culd@invalid>\n\
          Installed-Size: {size}\nDepends: libc6 (>= 2.17)\nSection: devel\nPriority: optional\n\
-         Description: {SUMMARY}\n {DESCRIPTION}\n"
+         Description: {SUMMARY}\n {}\n",
+        DESCRIPTION.join("\n ")
     );
+    fs::write(tree.join("usr/share/doc/culd/copyright"), COPYRIGHT)?;
     fs::create_dir_all(tree.join("DEBIAN"))?;
     fs::write(tree.join("DEBIAN/control"), control)?;
     let mut deb = Command::new("dpkg-deb");
@@ -135,11 +151,12 @@ fn red_hat(root: &Path, arch: &str, stage: &Path, to: &Path) -> Result<()> {
         "Name: culd\nVersion: {VERSION}\nRelease: 1\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\n\
          AutoReqProv: no\nRequires: glibc >= 2.17\n\
          %global __os_install_post %{{nil}}\n%global debug_package %{{nil}}\n%global _build_id_links none\n\
-         %description\n{DESCRIPTION}\n\
+         %description\n{description}\n\
          %install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}\n\
          find %{{buildroot}} -exec touch -h -d @{TIME} {{}} +\n\
          %files\n%defattr(-,root,root,-)\n\
          %dir /usr/share/fish\n%dir /usr/share/pkgconfig\n%dir /usr/share/zsh\n/usr/bin/*\n/usr/include/culd\n/usr/lib/culd\n/usr/share/*/*\n",
+        description = DESCRIPTION.join("\n"),
         root = root.display(),
     );
     fs::write(&spec, text)?;

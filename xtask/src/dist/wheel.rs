@@ -16,16 +16,20 @@ const MANIFEST: &str = "manifest-path = \"Cargo.toml\"";
 /// The licences, which the package's own folder does not have.
 const LICENCES: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE"];
 
+/// How pyproject.toml names them.
+const FILES: &str = "license-files = [\"LICENSE-MIT\", \"LICENSE-APACHE\"";
+
 /// maturin's own bill of materials has paths of the builder.
 const BILL_OF_PACKAGE: &str =
     "\n[tool.maturin.sbom]\nrust = false\ninclude = [\"culd.cdx.json\"]\n";
 
-/// Makes the wheel in `to` of `programs`, `libraries` and the bill of materials; returns its path.
+/// Makes the wheel in `to` of `programs`, `libraries`, and the bill of materials and licences in
+/// the folder `pages`; returns its path.
 pub(super) fn make(
     zig: &OldGlibc,
     folders: &Folders,
     (programs, libraries): (&[PathBuf], &[PathBuf]),
-    bill: &Path,
+    pages: &Path,
     to: &Path,
 ) -> Result<PathBuf> {
     let stage = workspace::target().join("dist-build/wheel");
@@ -38,10 +42,14 @@ pub(super) fn make(
     // maturin takes files from beside pyproject.toml only.
     let text = fs::read_to_string(source.join("pyproject.toml"))?;
     ensure!(text.contains(MANIFEST), "pyproject.toml has no line {MANIFEST}");
+    ensure!(text.contains(FILES), "pyproject.toml has no {FILES}");
+    let text = text.replace(FILES, &format!("{FILES}, {:?}", super::NOTICES));
     let crate_file = format!("manifest-path = {:?}\ndata = \"data\"", source.join("Cargo.toml"));
     let text = text.replace(MANIFEST, &crate_file) + BILL_OF_PACKAGE;
     fs::write(stage.join("pyproject.toml"), text)?;
-    fs::copy(bill, stage.join(super::BILL))?;
+    for page in [super::BILL, super::NOTICES] {
+        fs::copy(pages.join(page), stage.join(page))?;
+    }
     let copy = |files: &[PathBuf], folder: PathBuf| -> Result<()> {
         fs::create_dir_all(&folder)?;
         for file in files {
