@@ -232,8 +232,8 @@ dialects! {
     /// LTO-IR and PTX of an `a` target suit only that target. Before, they suit each target of that
     /// number (13.0, 12.4; libnvJitLink 12.6 and 12.9).
     binds_accelerated_ptx: bool = since(130);
-    /// ptxas gets `-split-compile`, and libnvvm `-split-compile-extended`. The first ptxas with that
-    /// option is that of 12.8.
+    /// ptxas gets `-split-compile`, and libnvvm `-split-compile-extended`. The first ptxas that
+    /// knows the option is that of 12.8.
     compilers_split: bool = since(128);
 
     // Link-time optimization in links with other code.

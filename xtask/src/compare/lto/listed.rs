@@ -17,8 +17,8 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where lines of
-    /// source files count; before 13.0, where the text of PTX counts.
+    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where lines
+    /// of source files count; before 13.0, where the text of PTX counts.
     Order,
     /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
     Variables,
@@ -273,9 +273,9 @@ impl DifferingLink<'_> {
         self.bench.compare_outputs(&words, theirs, self.ours).is_none()
     }
 
-    /// Whether the PTX of both differs only in the lines about the compiler's build and in numbers of
-    /// calls and prototypes, and the program is the same: the name of a section with PTX depends on
-    /// them.
+    /// Whether the PTX of both differs only in the lines about the compiler's build and in numbers
+    /// of calls and prototypes, and the program is the same: the name of a section with PTX depends
+    /// on them.
     fn is_of_other_build(&self) -> Result<bool> {
         let without_build = |text: Vec<u8>| -> String {
             let text = String::from_utf8_lossy(&text);
