@@ -578,7 +578,7 @@ fn older_releases_compile_lto_ir_by_their_rules() {
     // Without lists of kernels in all inputs, all kernels stay.
     let image = InputImage::new(ImageKind::LtoIr, (12, 4), ImageTarget::sm(90), [b'L'; 64]);
     let host = pack::host_object(&HostParts {
-        fatbins: vec![pack::fatbin(&[image.clone()]).unwrap()],
+        fatbins: vec![pack::fatbin(std::slice::from_ref(&image)).unwrap()],
         module_ids: vec!["_1_host_cu".to_owned()],
         references: vec![(HostReference::Kernel, vec!["launched".to_owned()])],
         ..HostParts::default()

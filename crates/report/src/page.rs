@@ -19,8 +19,13 @@ use crate::link::ReportedLink;
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
-/// The layout of the map. The file with its licence is in the same folder.
-const D3: &str = include_str!("../assets/d3-hierarchy.min.js");
+/// The layout of the map. Its licence asks that the notice be in every copy.
+const D3: &str = concat!(
+    "/*\n",
+    include_str!("../assets/d3-hierarchy.LICENSE"),
+    "*/\n",
+    include_str!("../assets/d3-hierarchy.min.js")
+);
 
 /// The most characters of the title.
 const LONGEST_TITLE: usize = 200;
