@@ -386,7 +386,7 @@ pub fn link_options(
     link_options.debug = options.flag(OptionId::Debug);
     link_options.suppress_debug_info = options.flag(OptionId::SuppressDebugInfo);
     link_options.tools_patch = options.flag(OptionId::ToolsPatch);
-    link_options.relocatable = options.flag(OptionId::Relocatable) && dialect.makes_objects;
+    link_options.relocatable = options.makes_object(dialect);
     link_options.preserve_relocs = options.flag(OptionId::PreserveRelocs);
     link_options.warnings_are_errors = options.flag(OptionId::WarningsAreErrors);
     link_options.disable_warnings =

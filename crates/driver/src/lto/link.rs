@@ -112,8 +112,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
-        let relocatable = self.options.flag(OptionId::Relocatable) && self.rules.makes_objects;
-        let partial = others || relocatable;
+        let partial = others || self.options.makes_object(self.rules);
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
         if partial {
             return self.part(names);

@@ -188,13 +188,12 @@ fn words(options: &CommandOptions, rules: &Dialect) -> Result<Vec<OsString>, Usa
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
     words.extend(options.nvvm_words()?.iter().map(joined));
     // To make PTX, the library takes the second for the first.
-    let extended = rules.compilers_split;
-    for (id, name, is_known) in [
-        (OptionId::FastCompile, "-Ofc", true),
-        (OptionId::SplitCompile, "-split-compile", true),
-        (OptionId::SplitCompileExtended, "-split-compile", extended),
+    let extended = options.text(OptionId::SplitCompileExtended);
+    for (value, name) in [
+        (options.text(OptionId::FastCompile), "-Ofc"),
+        (options.text(OptionId::SplitCompile), "-split-compile"),
+        (extended.filter(|_| rules.compilers_split), "-split-compile"),
     ] {
-        let value = options.text(id).filter(|_| is_known);
         words.extend(value.map(|value| format!("{name}={value}").into()));
     }
     words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));

@@ -195,6 +195,11 @@ impl CommandOptions {
         options
     }
 
+    /// True if the link makes an object by the rules of `release`.
+    pub(crate) fn makes_object(&self, release: &Dialect) -> bool {
+        self.flag(OptionId::Relocatable) && release.makes_objects
+    }
+
     /// Refuses options that `release` does not know, as nvlink does.
     pub(crate) fn check_release(&self, release: &Dialect) -> Result<(), UsageError> {
         let unknown = |newer: &ReleaseWord| match newer {

@@ -55,41 +55,42 @@ pub(super) fn traced(inputs: &[LinkCubin<'_>], names: &[String]) -> String {
 
 /// The patterns of `-kernels-used` that match no kernel, as notes.
 pub(super) fn unmatched(inputs: &[LinkCubin<'_>], patterns: &[OsString]) -> Vec<String> {
-    let mut missing: Vec<&OsString> = patterns.iter().collect();
-    for input in inputs {
-        let Ok(cubin) = Cubin::parse(input.bytes) else { return Vec::new() };
-        let kernels: Vec<&[u8]> =
-            cubin.symbols.iter().filter(|s| s.is_entry()).map(|symbol| symbol.name).collect();
-        missing.retain(|pattern| !kernels.iter().any(|name| occurs(pattern.as_bytes(), name)));
-    }
-    let note = |pattern: &&OsString| {
+    let missing = unused(inputs, patterns, |symbol| symbol.is_entry(), occurs).into_iter();
+    let note = |pattern: &OsString| {
         format!("no kernel has a name that contains '{}' (-kernels-used)", culd_text::name(pattern))
     };
-    missing.iter().map(note).collect()
+    missing.map(note).collect()
 }
 
 /// The names of `-u` that no input defines as a function, as notes.
 pub(super) fn undefined(inputs: &[LinkCubin<'_>], names: &[OsString]) -> Vec<String> {
+    let is_defined =
+        |symbol: &Symbol<'_>| symbol.is_function() && symbol.section != SymbolSection::Undefined;
+    let missing = unused(inputs, names, is_defined, |name, symbol| name == symbol).into_iter();
+    let note = |name: &OsString| {
+        format!("no input defines a function '{}' (-u takes mangled names)", culd_text::name(name))
+    };
+    missing.map(note).collect()
+}
+
+/// Those of `names` that mean no symbol that counts; none if the names of an input are not known.
+fn unused<'n>(
+    inputs: &[LinkCubin<'_>],
+    names: &'n [OsString],
+    counts: impl Fn(&Symbol<'_>) -> bool,
+    means: impl Fn(&[u8], &[u8]) -> bool,
+) -> Vec<&'n OsString> {
     let mut missing: Vec<&OsString> = names.iter().collect();
     for input in inputs {
         if missing.is_empty() {
             break;
         }
         let Ok(cubin) = Cubin::parse(input.bytes) else { return Vec::new() };
-        let defined = |name: &OsString| {
-            let is_it = |symbol: &Symbol<'_>| {
-                symbol.is_function()
-                    && symbol.section != SymbolSection::Undefined
-                    && symbol.name == name.as_bytes()
-            };
-            cubin.symbols.iter().any(is_it)
-        };
-        missing.retain(|name| !defined(name));
+        let counted = cubin.symbols.iter().filter(|symbol| counts(symbol));
+        let counted: Vec<&[u8]> = counted.map(|symbol| symbol.name).collect();
+        missing.retain(|name| !counted.iter().any(|symbol| means(name.as_bytes(), symbol)));
     }
-    let note = |name: &OsString| {
-        format!("no input defines a function '{}' (-u takes mangled names)", culd_text::name(name))
-    };
-    missing.into_iter().map(note).collect()
+    missing
 }
 
 /// True if the pieces of `pattern` between `*` are in `name`, in order.

@@ -41,7 +41,7 @@ const TARGETS: [&str; 10] = [
 pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
     let own = bench.arch.clone();
     fs::write(bench.folder.join("image.cu"), "__global__ void ki(int *p) { *p = 11; }\n")?;
-    let toolkit: u16 = bench.release().replace('.', "").parse()?;
+    let toolkit = bench.toolkit();
     let is_known = |name: &&str| {
         let number = name.split_once('_').map_or("", |(_, number)| number);
         Arch::by_name(&format!("sm_{number}")).is_some_and(|arch| arch.is_known_to(toolkit))

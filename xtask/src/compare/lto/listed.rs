@@ -135,9 +135,8 @@ impl DifferingLink<'_> {
         }
     }
 
-    /// The release as a number, 130 for 13.0.
-    fn toolkit(&self) -> u32 {
-        self.bench.release().replace('.', "").parse().unwrap_or(0)
+    fn toolkit(&self) -> u16 {
+        self.bench.toolkit()
     }
 
     /// True where comments or lines of source files keep culd from the text in an object.

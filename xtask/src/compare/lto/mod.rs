@@ -147,6 +147,11 @@ impl LtoBench {
         self.tools.oracle.release().name
     }
 
+    /// The release as a number, 130 for 13.0.
+    fn toolkit(&self) -> u16 {
+        self.release().replace('.', "").parse().unwrap_or(0)
+    }
+
     fn family(&mut self, name: &str) -> Result<()> {
         let family = FAMILIES.iter().find(|family| family.name == name).context("a family")?;
         for (words, listed) in family.links {
