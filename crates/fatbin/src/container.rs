@@ -26,6 +26,48 @@ pub fn containers(data: &[u8]) -> Containers<'_> {
     Containers { data, at: 0 }
 }
 
+/// The containers anywhere in `data`, at any offset: programs keep some among their own data, which
+/// they hand to the driver themselves.
+///
+/// A container counts if its header is known, it lies in `data`, and its first entry can be read.
+pub fn embedded(data: &[u8]) -> Embedded<'_> {
+    Embedded { data, at: 0 }
+}
+
+/// Iterator over the containers anywhere in a file, made by [`embedded`].
+#[derive(Debug, Clone)]
+pub struct Embedded<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Embedded<'a> {
+    type Item = Container<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = START.as_slice();
+        loop {
+            let rest = self.data.get(self.at..)?;
+            let at = self.at + memchr::memmem::find(rest, start)?;
+            let container = Container::parse(self.data, at).ok();
+            // Nothing else of it is read, so that many beginnings are as fast as one.
+            let container = container.filter(|one| matches!(one.entries().next(), Some(Ok(_))));
+            self.at = at + container.map_or(start.len(), |container| container.bytes.len());
+            if container.is_some() {
+                return container;
+            }
+        }
+    }
+}
+
+impl FusedIterator for Embedded<'_> {}
+
+/// The bytes with which each container begins: magic number, version, size of the header.
+const START: [u8; 8] = {
+    let [a, b, c, d] = MAGIC.to_le_bytes();
+    [a, b, c, d, 1, 0, CONTAINER_HEADER as u8, 0]
+};
+
 /// Iterator over the containers in a file or section, made by [`containers`].
 #[derive(Debug, Clone)]
 pub struct Containers<'a> {
@@ -405,11 +447,15 @@ fn options<'a>(
         let record = inside(header, header.options_offset, 8)?;
         let offset = read::u32_at(head, record.start)?;
         let size = read::u32_at(head, record.start + 4)?;
+        if (offset, size) == (0, 0) {
+            // PTX in libcufft has such a record; cuobjdump reads it.
+            return (!overlap(ident, &record)).then_some(&[][..]);
+        }
         // A copy of .nv.compat has a NUL in front of it that its size does not count.
         let skipped = u32::from(header.flags & flag::COMPAT != 0);
         let contents = inside(header, offset.checked_add(skipped)?, size)?;
-        let clashes = |part: &Range<usize>| ident.start < part.end && part.start < ident.end;
-        let separate = !clashes(&record) && !clashes(&contents) && contents.start >= record.end;
+        let separate = !overlap(ident, &record) && !overlap(ident, &contents);
+        let separate = separate && contents.start >= record.end;
         head.get(contents).filter(|_| separate)
     };
     match record() {
@@ -419,6 +465,10 @@ fn options<'a>(
             Err(Error::new(20, format!("a bad option record at {at:#x} of the entry")))
         }
     }
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// The range, if it is behind the fixed header and in front of the payload.

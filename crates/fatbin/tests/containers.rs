@@ -140,6 +140,26 @@ fn cubins_of_mercury_repeat_their_compat_section() {
     assert_eq!(read(&file).expect("good")[0].options(), None);
 }
 
+/// PTX in libcufft.so.12 of CUDA 13 has a record of nothing at offset 0; nvlink and cuobjdump 13.0
+/// read it.
+#[test]
+fn a_record_of_options_may_be_zeros() {
+    let image = InputImage::new(ImageKind::Ptx, (7, 5), ImageTarget::sm(86), *b"text\0");
+    let mut file = one(image.options(""));
+    let record = 16 + 64;
+    assert_eq!(file[16 + 20], 64);
+    file[record..record + 8].fill(0);
+    let [entry] = read(&file).expect("good")[..] else { panic!("one entry") };
+    assert_eq!(entry.options(), Some(&b""[..]));
+    assert_eq!(entry.data(100).expect("text")[..], b"text"[..]);
+    // The name of an image may not be where the record is.
+    file[16 + 28] = 0;
+    file[16 + 32..16 + 36].copy_from_slice(&64_u32.to_le_bytes());
+    file[16 + 36..16 + 40].copy_from_slice(&4_u32.to_le_bytes());
+    let error = read(&file).expect_err("the name is in the record");
+    assert!(error.to_string().contains("bad option record"), "{error}");
+}
+
 /// Every file that is cut off is refused, unless what is left is complete.
 #[test]
 fn truncated_files_are_refused() {

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use culd_cubin::{Cubin, text_of};
-use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers};
+use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers, embedded};
 use culd_fatbin::host::{HostObject, SectionData};
 use culd_fatbin::{Format, archive, sniff};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
@@ -57,7 +57,7 @@ impl<'a> FileImages<'a> {
         match sniff(bytes) {
             Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),
             Format::HostElf { relocatable } => {
-                self.host(HostObject::parse(bytes), place);
+                self.host(HostObject::parse(bytes), bytes, place);
                 match relocatable {
                     true => "object",
                     _ if is_executable(bytes) => "executable",
@@ -65,7 +65,7 @@ impl<'a> FileImages<'a> {
                 }
             }
             Format::Coff => {
-                self.host(HostObject::parse(bytes), place);
+                self.host(HostObject::parse(bytes), bytes, place);
                 "object for Windows"
             }
             Format::Fatbin => {
@@ -89,7 +89,7 @@ impl<'a> FileImages<'a> {
             Format::Unknown => match HostObject::parse_pe(bytes) {
                 Ok(None) => "file of no known kind",
                 object => {
-                    self.host(object, place);
+                    self.host(object, bytes, place);
                     "program for Windows"
                 }
             },
@@ -136,7 +136,12 @@ impl<'a> FileImages<'a> {
         KIND
     }
 
-    fn host(&mut self, object: Result<Option<HostObject<'a>>, culd_fatbin::Error>, place: &str) {
+    fn host(
+        &mut self,
+        object: Result<Option<HostObject<'a>>, culd_fatbin::Error>,
+        bytes: &'a [u8],
+        place: &str,
+    ) {
         let object = match object {
             Ok(object) => object.unwrap_or_default(),
             Err(error) => return self.defects.push(format!("'{place}': {error}")),
@@ -149,6 +154,14 @@ impl<'a> FileImages<'a> {
             for section in sections {
                 self.device_bytes += section.data.len() as u64;
                 self.fatbin(section.data, &named(name));
+            }
+        }
+        // Some programs have fat binaries in their data alone; cuFFT has thousands. Their place is
+        // the offset in the file.
+        if object.whole_programs.is_empty() && object.fatbins.is_empty() {
+            for container in embedded(bytes) {
+                self.device_bytes += container.bytes().len() as u64;
+                self.fatbin(container.bytes(), &named(&format!("{:#x}", container.offset())));
             }
         }
     }
@@ -230,6 +243,23 @@ impl<'a> StoredImage<'a> {
                 bytes.len() as u64
             }
         }
+    }
+
+    /// What is stored of a packed image; empty for others.
+    pub fn packed(&self) -> &'a [u8] {
+        match &self.code {
+            StoredCode::Packed(entry) => entry.stored(),
+            _ => &[],
+        }
+    }
+
+    /// True if unpacking both gives the same bytes, because the same is stored of both in one way.
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        let (StoredCode::Packed(own), StoredCode::Packed(other)) = (&self.code, &other.code) else {
+            return false;
+        };
+        (own.kind(), own.encoding(), own.size()) == (other.kind(), other.encoding(), other.size())
+            && own.stored() == other.stored()
     }
 
     /// Bytes when it is unpacked, as the file says.
