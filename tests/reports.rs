@@ -4,6 +4,7 @@
 //! In: files of the quickstart, and objects made here. Out: a report of faults. Guaranteed: only
 //! the command, a shell and tar are needed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +12,13 @@ use std::process::Command;
 use culd::cubin::build::Space;
 use culd::cubin::build::{Builder, Code, Kernel, Linkage, Variable};
 use culd::report::{
-    Bounds, Category, LinkedCode, Report, ReportImage, ReportSection, ReportedLink,
+    Bounds, Category, Detail, LinkedCode, Report, ReportImage, ReportSection, ReportedLink,
 };
+use culd_fatbin::container::ImageKind;
+use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 use culd_link::{Input, LinkOptions, Session};
 use culd_testkit::fixtures::case;
+use culd_testkit::fixtures::pack::{self, HostParts};
 use culd_tests::{PROGRAM, case_options, command, finish, link_options, root};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
@@ -350,7 +354,101 @@ fn functions_have_the_lines_of_their_source() {
             functions.map(|one| (one.demangled.as_str(), one.source.as_str())).collect();
         assert!(lines.contains(&("second(int*)", "b.cu:10")), "{lines:?}");
         assert!(lines.iter().all(|(_, line)| line.starts_with("b.cu:")), "{lines:?}");
+        // The cubin alone has them, too, and so has the object.
+        let program = image.to_vec(&session);
+        for (bytes, all) in [(&program, true), (bytes, false)] {
+            let mut own = ReportImage::new(String::new(), "cubin", String::new());
+            own.read(bytes, Detail::Functions);
+            let named = |image: &ReportImage| -> BTreeMap<String, String> {
+                let functions = image.functions.iter().filter(|one| one.code != 0);
+                functions.map(|one| (one.name.clone(), one.source.clone())).collect()
+            };
+            let (of_link, own) = (named(&report.images[0]), named(&own));
+            let alike = of_link.iter().filter(|one| own.get(one.0) == Some(one.1)).count();
+            assert_eq!(alike, of_link.len(), "{of_link:?} {own:?}");
+            assert!(!all || own.len() == of_link.len(), "{own:?}");
+        }
     }
+}
+
+/// The report of `culd size` about a file of these bytes, and what it prints.
+fn sized(bytes: &[u8]) -> (Report, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("program"), bytes).expect("a program");
+    let words = ["size", "--images", "--kernels", "--report=r.json", "program"];
+    let run = finish(Command::new(CULD).args(words).current_dir(folder.path())).expect("culd");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    (json(&folder.path().join("r.json")), run.stderr)
+}
+
+/// A fat binary of these images.
+fn fat(images: &[InputImage]) -> Vec<u8> {
+    pack::fatbin(images).expect("a fat binary")
+}
+
+fn saxpy() -> InputImage {
+    let cubin = fs::read(root().join("testdata/quickstart/saxpy.cubin")).expect("saxpy");
+    InputImage::cubin(cubin, ImageTarget::sm(90)).expect("a cubin")
+}
+
+#[test]
+fn fat_binaries_among_data_are_found() {
+    let one = fat(&[saxpy(), saxpy().compressed(Compression::Zstd).expect("memory")]);
+    let mut bytes = pack::host_object(&HostParts::default()).expect("an object");
+    let (mut found, mut expected): (Vec<usize>, Vec<String>) = (Vec::new(), Vec::new());
+    for gap in [1, 0, 6, 8] {
+        // Beginnings of fat binaries that are none: cut off, longer than the file, without entries.
+        bytes.extend_from_slice(&one[..8]);
+        bytes.extend_from_slice(&[one[..8].to_vec(), vec![0xff; 8]].concat());
+        bytes.extend_from_slice(&fat(&[]));
+        bytes.resize(bytes.len() + gap, 0xee);
+        found.push(bytes.len());
+        expected.extend([0, 1].map(|entry| format!("{:#x}[0.{entry}]", bytes.len())));
+        bytes.extend_from_slice(&one);
+    }
+    bytes.extend_from_slice(&one[..one.len() - 1]);
+    let (report, said) = sized(&bytes);
+    let places: Vec<&str> = report.images.iter().map(|image| image.place.as_str()).collect();
+    assert_eq!((places, said.as_str()), (expected.iter().map(String::as_str).collect(), ""));
+    assert!(report.images.iter().all(|image| image.functions[0].name == "saxpy"), "{report:?}");
+    let device = report.file.expect("a file").device_bytes;
+    assert_eq!(device, (found.len() * one.len()) as u64);
+    // An object with a section for device code has it there.
+    let parts = HostParts { fatbins: vec![one.clone()], ..HostParts::default() };
+    let mut bytes = pack::host_object(&parts).expect("an object");
+    bytes.extend_from_slice(&one);
+    let (report, _) = sized(&bytes);
+    assert_eq!(report.images.len(), 2);
+    assert_eq!(report.images[0].place, "__nv_relfatbin[0.0]");
+}
+
+#[test]
+fn images_that_are_stored_alike_are_reported_each() {
+    let plain = saxpy();
+    let packed = |kind| saxpy().compressed(kind).expect("memory");
+    let (zstd, lz4) = (packed(Compression::Zstd), packed(Compression::Lz4));
+    let renamed = |payload: &[u8], target, flags| {
+        let image = InputImage::new(ImageKind::Elf, (1, 7), target, payload.to_vec());
+        image.flags(flags)
+    };
+    let accelerated = renamed(plain.payload(), ImageTarget::accelerated(90), 0);
+    let accelerated = accelerated.compressed(Compression::Zstd).expect("memory");
+    // The bytes of a frame, stored as they are, are no cubin.
+    let frame = renamed(zstd.payload(), ImageTarget::sm(90), 0);
+    let ptx = InputImage::ptx(".version 9.0\n.target sm_90\n", ImageTarget::sm(90)).expect("PTX");
+    let images =
+        [&zstd, &plain, &frame, &lz4, &ptx, &zstd, &frame, &plain, &accelerated, &lz4, &ptx];
+    let (all, said) = sized(&fat(&images.map(Clone::clone)));
+    assert_eq!(all.images.len(), images.len());
+    assert_eq!(said.matches("cannot be read").count(), 2, "{said}");
+    for (number, (image, input)) in all.images.iter().zip(images).enumerate() {
+        let (mut alone, _) = sized(&fat(std::slice::from_ref(input)));
+        let mut expected = alone.images.remove(0);
+        assert_eq!(image.place, format!("[0.{number}]"));
+        expected.place.clone_from(&image.place);
+        assert_eq!(*image, expected, "{number}");
+    }
+    assert_eq!((all.images[5].target.as_str(), all.images[8].target.as_str()), ("sm_90", "sm_90a"));
 }
 
 /// Names that would have an effect if they were interpreted.

@@ -28,6 +28,7 @@ mod write;
 
 pub use crate::base::cancel::Cancel;
 pub use crate::base::session::Session;
+pub use crate::check::explain::source::CubinLines;
 pub use crate::check::report::{EntryReport, ResourceReport};
 pub use crate::diag::demangle::demangle;
 pub use crate::diag::note::{CallStep, NameLikeness, Note};

@@ -12,6 +12,7 @@ use culd_cubin::callgraph::{self, Edge};
 use culd_cubin::elf::{self, stb, sto, stt};
 use culd_cubin::parameter::KernelParameter;
 use culd_cubin::{Cubin, Malformed, SectionIndex, Symbol, SymbolIndex, text_of};
+use culd_link::CubinLines;
 use hashbrown::HashMap;
 
 use crate::category::category;
@@ -270,6 +271,13 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         };
         image.variables = self.variables();
         if self.detail != Detail::Totals {
+            let lines = CubinLines::of(self.cubin);
+            for (index, symbol) in self.cubin.symbol_indices() {
+                let place = self.places.of(index.0);
+                if let Some(function) = place.and_then(|place| self.functions.get_mut(place)) {
+                    function.source = lines.of_function(symbol).unwrap_or_default();
+                }
+            }
             for function in &mut self.functions {
                 function.demangled = demangled(&function.name);
             }

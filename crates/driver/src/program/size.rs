@@ -4,7 +4,6 @@
 //! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; at any time, each
 //! thread has at most one unpacked image; damaged parts are reported and skipped.
 
-use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -146,19 +145,28 @@ impl SizeRequest {
     }
 
     /// Looks into all images, the largest first, so that no thread is left alone with one at the
-    /// end. Returns them in the order of the file, each with the lines of its kernels.
+    /// end, and into one of those that are stored alike: an eighth of libnppif is copies. Returns
+    /// them in the order of the file, each with the lines of its kernels.
     fn read(&self, found: &FileImages<'_>, session: &Session) -> (Vec<ReportImage>, Vec<String>) {
         let images = &found.images;
         let mut order: Vec<usize> = (0..images.len()).collect();
-        order.sort_by_key(|&place| images.get(place).map(|image| Reverse(image.size())));
-        let work = images.iter().map(StoredImage::size).fold(0, u64::saturating_add);
-        let work = usize::try_from(work).unwrap_or(usize::MAX);
+        let key = |place: usize| images.get(place).map(|image| (image.size(), image.packed()));
+        order.sort_by(|&one, &other| key(other).cmp(&key(one)));
+        let alike = |one: &usize, other: &usize| images[*one].is_copy_of(&images[*other]);
+        let runs: Vec<&[usize]> = order.chunk_by(alike).collect();
+        let sizes = runs.iter().filter_map(|run| Some(images.get(*run.first()?)?.size()));
+        let work = usize::try_from(sizes.fold(0, u64::saturating_add)).unwrap_or(usize::MAX);
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(images.len())));
-        session.lanes(session.most_lanes().min(images.len()), work, || {
+        session.lanes(session.most_lanes().min(runs.len()), work, || {
             let (mut unpacker, mut own) = (Unpacker::default(), Vec::new());
-            while let Some(&place) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (image, lines) = self.image(&images[place], &mut unpacker);
-                own.push((place, image, lines));
+            while let Some([first, copies @ ..]) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (image, lines) = self.image(&images[*first], &mut unpacker);
+                for &place in copies {
+                    let copy = copy(&image, &images[place]);
+                    let lines = self.lines(&copy);
+                    own.push((place, copy, lines));
+                }
+                own.push((*first, image, lines));
             }
             done.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
         });
@@ -171,8 +179,12 @@ impl SizeRequest {
     fn image(&self, stored: &StoredImage<'_>, unpacker: &mut Unpacker) -> (ReportImage, String) {
         let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
         let image = image(stored, unpacker, detail);
-        let lines = if self.kernels { kernel_lines(&image) } else { String::new() };
+        let lines = self.lines(&image);
         (image, lines)
+    }
+
+    fn lines(&self, image: &ReportImage) -> String {
+        if self.kernels { kernel_lines(image) } else { String::new() }
     }
 
     fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
@@ -260,6 +272,13 @@ fn push_number(text: &mut String, number: u64) {
         push_number(text, number / 10);
     }
     text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+/// The image `stored`, of which the same is stored as of `image`.
+fn copy(image: &ReportImage, stored: &StoredImage<'_>) -> ReportImage {
+    let mut copy = image.clone();
+    (copy.place, copy.target) = (stored.place.clone(), stored.target());
+    copy
 }
 
 fn image(stored: &StoredImage<'_>, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {

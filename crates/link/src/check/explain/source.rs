@@ -1,10 +1,12 @@
 //! Lines of the source, from the line tables of an object (`-lineinfo`, `-G`).
 //!
-//! In: an object. Out: file and line for places in its code. Guaranteed: the table is read once,
-//! and only on request; in a damaged table, no line is known. Addresses in the table of an object
-//! are relocations: they are filled in with the number of the section in the upper half.
+//! In: an object, or any cubin. Out: file and line for places in its code. Guaranteed: the table of
+//! an object is read once, and only on request; in a damaged table, no line is known. Addresses in
+//! the table are relocations, in linked cubins too: they are filled in with the number of the
+//! section in the upper half.
 
-use culd_cubin::{SectionIndex, text_of};
+use culd_cubin::elf::sht;
+use culd_cubin::{Cubin, Relocations, SectionIndex, Symbol, SymbolIndex, text_of};
 use gimli::{AttributeValue, DebugLine, DebugLineOffset, EndianSlice, LittleEndian};
 use hashbrown::HashMap;
 
@@ -68,14 +70,38 @@ impl SourceLines {
     ) -> Option<String> {
         let read = || LineTable::of(&objects[object]);
         let table = self.tables.entry(object).or_insert_with(read);
-        let address = address(section, offset)?;
-        let behind = table.rows.partition_point(|row| row.address <= address);
-        let &LineRow { address: start, file, line } = table.rows.get(behind.checked_sub(1)?)?;
-        let known = line != 0 && start >> SECTION == address >> SECTION;
-        let file = table.files.get(file as usize).filter(|_| known)?;
-        Some(format!("{file}:{line}"))
+        table.at(section, offset)
     }
 }
+
+/// The lines of a cubin, linked or not: of its machine code.
+pub struct CubinLines(LineTable);
+
+impl CubinLines {
+    /// Reads the line table, if there is one.
+    pub fn of(cubin: &Cubin<'_>) -> Self {
+        let mut found = cubin.section_indices();
+        let Some((table, section)) = found.find(|(_, section)| section.name == NAME) else {
+            return CubinLines(LineTable::default());
+        };
+        let mut bytes = section.data.to_vec();
+        for records in &cubin.sections {
+            let is_plain = matches!(records.sh_type, sht::REL | sht::RELA);
+            if is_plain && records.info == table.0 {
+                fill_in(&mut bytes, records.relocations(), |symbol| cubin.symbol(symbol));
+            }
+        }
+        CubinLines(LineTable::from(&bytes))
+    }
+
+    /// File and line in which the code of a function begins: `saxpy.cu:12`.
+    pub fn of_function(&self, function: &Symbol<'_>) -> Option<String> {
+        self.0.at(function.defined_in()?, function.value)
+    }
+}
+
+/// The section of the line table.
+const NAME: &[u8] = b".debug_line";
 
 /// Bits of an address below the number of the section.
 const SECTION: u32 = 32;
@@ -86,12 +112,25 @@ fn address(section: SectionIndex, offset: u64) -> Option<u64> {
 
 impl LineTable {
     fn of(object: &InputObject<'_>) -> Self {
+        with_addresses(object).map(|bytes| LineTable::from(&bytes)).unwrap_or_default()
+    }
+
+    fn from(bytes: &[u8]) -> Self {
         let mut table = LineTable::default();
-        let Some(bytes) = with_addresses(object) else { return table };
         // Lines in front of damage stay.
-        let _ = table.read(&bytes);
+        let _ = table.read(bytes);
         table.rows.sort_unstable();
         table
+    }
+
+    /// File and line of the code at `offset` of a section.
+    fn at(&self, section: SectionIndex, offset: u64) -> Option<String> {
+        let address = address(section, offset)?;
+        let behind = self.rows.partition_point(|row| row.address <= address);
+        let &LineRow { address: start, file, line } = self.rows.get(behind.checked_sub(1)?)?;
+        let known = line != 0 && start >> SECTION == address >> SECTION;
+        let file = self.files.get(file as usize).filter(|_| known)?;
+        Some(format!("{file}:{line}"))
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<(), gimli::Error> {
@@ -131,22 +170,31 @@ impl LineTable {
 /// The line table with an address for each relocation of it: of Mercury code, where there is any.
 fn with_addresses(object: &InputObject<'_>) -> Option<Vec<u8>> {
     let (table, section) =
-        object.cubin.section_indices().find(|(_, section)| section.name == b".debug_line")?;
+        object.cubin.section_indices().find(|(_, section)| section.name == NAME)?;
     // The relocations that are left in an object with Mercury code are those of that half.
     let mut bytes = match object.counterpart_data(table) {
         [] => section.data.to_vec(),
         mercury => mercury.to_vec(),
     };
     for (_, records, _) in object.reloc_sections().filter(|(.., target)| *target == table) {
-        for record in records.relocations().iter() {
-            let symbol = object.symbol(record.symbol);
-            let place = usize::try_from(record.offset).ok();
-            let field = place.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());
-            let (Some(code), Some(field)) = (symbol.defined_in(), field) else { continue };
-            let offset = symbol.value.wrapping_add_signed(record.addend);
-            let offset = offset.wrapping_add(u64::from_le_bytes(*field));
-            *field = address(code, offset).unwrap_or(u64::MAX).to_le_bytes();
-        }
+        fill_in(&mut bytes, records.relocations(), |symbol| Some(object.symbol(symbol)));
     }
     Some(bytes)
+}
+
+/// Fills in the addresses that the records of a line table are for.
+fn fill_in<'s, 'd: 's>(
+    bytes: &mut [u8],
+    records: Relocations<'_>,
+    symbol: impl Fn(SymbolIndex) -> Option<&'s Symbol<'d>>,
+) {
+    for record in records.iter() {
+        let Some(symbol) = symbol(record.symbol) else { continue };
+        let place = usize::try_from(record.offset).ok();
+        let field = place.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());
+        let (Some(code), Some(field)) = (symbol.defined_in(), field) else { continue };
+        let offset = symbol.value.wrapping_add_signed(record.addend);
+        let offset = offset.wrapping_add(u64::from_le_bytes(*field));
+        *field = address(code, offset).unwrap_or(u64::MAX).to_le_bytes();
+    }
 }
