@@ -4,7 +4,7 @@
 //! after a failed link; an unreadable input has no names.
 
 use culd_text::os::OsStrExt;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 
 use culd_cubin::elf::{stb, stt};
@@ -66,11 +66,38 @@ pub(super) fn unmatched(inputs: &[LinkCubin<'_>], patterns: &[OsString]) -> Vec<
 pub(super) fn undefined(inputs: &[LinkCubin<'_>], names: &[OsString]) -> Vec<String> {
     let is_defined =
         |symbol: &Symbol<'_>| symbol.is_function() && symbol.section != SymbolSection::Undefined;
-    let missing = unused(inputs, names, is_defined, |name, symbol| name == symbol).into_iter();
-    let note = |name: &OsString| {
-        format!("no input defines a function '{}' (-u takes mangled names)", culd_text::name(name))
+    let missing = unused(inputs, names, is_defined, |name, symbol| name == symbol);
+    let mangled = mangled(inputs, &missing, is_defined);
+    let note = |(name, mangled): (&&OsString, &Option<String>)| {
+        let name = culd_text::name(name);
+        let meant = mangled.as_ref().map(|mangled| format!(": '{mangled}'")).unwrap_or_default();
+        format!("no input defines a function '{name}' (-u takes mangled names{meant})")
     };
-    missing.map(note).collect()
+    missing.iter().zip(&mangled).map(note).collect()
+}
+
+/// For each of `names` the first mangled name of a symbol that counts and has it in the source.
+fn mangled(
+    inputs: &[LinkCubin<'_>],
+    names: &[&OsString],
+    counts: impl Fn(&Symbol<'_>) -> bool,
+) -> Vec<Option<String>> {
+    let texts: Vec<String> = names.iter().map(culd_text::name).collect();
+    let mut mangled = vec![None; names.len()];
+    let mut known: HashSet<&[u8]> = HashSet::new();
+    each_symbol(inputs, |_, symbol| {
+        if mangled.iter().all(Option::is_some) || !counts(symbol) || !known.insert(symbol.name) {
+            return;
+        }
+        let own = culd_text::bytes(symbol.name);
+        let Some(source) = culd_link::demangle(&own) else { return };
+        for (text, mangled) in texts.iter().zip(&mut mangled) {
+            if mangled.is_none() && culd_report::names(text, &own, &source) {
+                *mangled = Some(own.clone());
+            }
+        }
+    });
+    mangled
 }
 
 /// Those of `names` that mean no symbol that counts; none if the names of an input are not known.
