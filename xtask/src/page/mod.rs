@@ -202,6 +202,11 @@ const QUICKSTART: &[Check] = &[
         is_true,
     ),
     (
+        "the rules of an older release are named",
+        "document.getElementById('tab-link').click(); return document.getElementById('view').textContent",
+        |text| text.as_str().is_some_and(|text| text.contains("Older rules")),
+    ),
+    (
         "what is removed has a reason",
         "document.getElementById('tab-removed').click(); return document.getElementById('view').textContent.includes('no kernel reaches it')",
         is_true,
@@ -209,6 +214,11 @@ const QUICKSTART: &[Check] = &[
 ];
 
 const LARGE: &[Check] = &[
+    (
+        "parts too small for a box leave their colour to the group",
+        "const d = [...document.querySelectorAll('#treemap .group')]; const pale = d.filter(b => b.style.background.includes('color-mix')); return pale.length > 0 && pale.every(b => b.getBoundingClientRect().width >= 32) && !d.some(b => !b.style.background && !b.nextElementSibling)",
+        is_true,
+    ),
     (
         "rows are drawn as they come into view",
         "location.hash = '#tab=functions'; await new Promise(r => setTimeout(r, 200)); return document.querySelectorAll('#view tbody tr').length",
