@@ -19,6 +19,7 @@ use culd_testkit::reference::compare;
 use culd_testkit::reference::oracle::Release;
 use culd_testkit::reference::oracle::process::{self, Run};
 use culd_testkit::reference::oracle::wheels::Environment;
+use culd_testkit::reference::readers;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -184,6 +185,9 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let number = |arch: &PtxArch| arch.0.trim_start_matches("sm_").to_owned();
     let archs: Vec<String> = setup.archs.iter().map(number).collect();
     let mut checks = Checks::default();
+    if !times {
+        checks.add("names", bench.names()?.as_deref());
+    }
     if let Some(releases) = releases {
         lto::run(&bench, &releases, &archs, &work, &mut checks)?;
         return Ok(checks.end());
@@ -227,6 +231,25 @@ impl JitLinkBench {
     /// compared.
     fn is_followed(&self) -> bool {
         FOLLOWED.contains(&self.release.name)
+    }
+
+    /// What a program that was linked with NVIDIA's library, of any release up to this one, would
+    /// not find in ours: the name of the file, or a function with its version.
+    fn names(&self) -> Result<Option<String>> {
+        let (theirs, ours) = (readers::soname(&self.original)?, readers::soname(&self.under_test)?);
+        if theirs != ours {
+            return Ok(Some(format!("'{ours}' is for '{theirs}'")));
+        }
+        // The version node is a symbol, too, if GNU ld has made the library; nothing refers to it.
+        let functions = |library: &Path| -> Result<Vec<String>> {
+            let mut rows = readers::exports(library)?;
+            rows.retain(|row| row.starts_with("FUNC "));
+            Ok(rows)
+        };
+        let (theirs, ours) = (functions(&self.original)?, functions(&self.under_test)?);
+        ensure!(!theirs.is_empty(), "{} has no functions", self.original.display());
+        let lacking: Vec<String> = theirs.into_iter().filter(|name| !ours.contains(name)).collect();
+        Ok((!lacking.is_empty()).then(|| format!("lacks {}", lacking.join(", "))))
     }
 
     /// Times of a program of three small objects.
