@@ -7,7 +7,7 @@ use culd::cubin::build::{Builder, Code, Linkage, Relocation, Space, Variable};
 use culd_fatbin::container::ImageKind;
 use culd_fatbin::host::HostReference;
 use culd_fatbin::writer::{ImageTarget, InputImage};
-use culd_testkit::fixtures::pack::{self, HostParts};
+use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_tests::world::copy_quickstart;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -187,6 +187,10 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     assert!(world.words().contains("--option -Xnvvm=-opt-level=2"));
 }
 
+/// nvlink's line about two options.
+const EXTENDED: &str = "culd info    : Incompatible options '-split-compile' and \
+                        '-split-compile-extended', using '-split-compile-extended'\n";
+
 #[test]
 fn options_of_the_compilation_reach_both_compilers() {
     let world = LtoFolder::new();
@@ -194,13 +198,14 @@ fn options_of_the_compilation_reach_both_compilers() {
     let options = "-Ofc=mid -split-compile 3 -split-compile-extended 2 -device-stack-protector true \
                    -Xptxas -v -maxrregcount 40";
     let done = world.run(&format!("{options} a.ltoir b.ltoir -o out"));
-    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert_eq!((said(&done).as_str(), done.status.code()), (EXTENDED, Some(0)));
     let words = world.words();
-    for word in ["-Ofc=mid", "-split-compile=3", "-split-compile=2", "-maxrregcount=40"] {
+    for word in ["-Ofc=mid", "-split-compile=2", "-maxrregcount=40"] {
         assert!(words.contains(&format!("--option {word} ")), "{word}: {words}");
     }
-    let given = "-Ofc=mid -device-stack-protector=true -split-compile=3 -arch=sm_90 -m64 \
-                 --maxrregcount=40 -v";
+    assert!(!words.contains("-split-compile=3"), "{words}");
+    let given = "-arch=sm_90 -m64 -v -Ofc=mid -device-stack-protector=true -split-compile=3 \
+                 --maxrregcount=40";
     assert_eq!(world.assembled(), format!("{given} ptx -o elf.o\n"));
     // As nvlink does, culd compiles PTX inputs with the same options.
     fs::write(world.path("x.ptx"), format!("// made of LL MM\n.version 8.0\n{}", " ".repeat(64)))
@@ -214,6 +219,113 @@ fn options_of_the_compilation_reach_both_compilers() {
     assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
     let words = world.words();
     assert!(!words.contains("-option -g"), "{words}");
+}
+
+/// docs/rules/lto.md, 8. Fat binaries do not start with the letters that the scripts look for.
+#[test]
+fn options_beside_lto_ir_count_for_its_compilation_only() {
+    let world = LtoFolder::new();
+    world.compiler_and("printf '// made of LL MM\\n\\0' > made");
+    let write = |name: &str, options: &str| {
+        let image = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
+        fs::write(world.path(name), pack::fatbin(&[image.options(options)]).unwrap()).unwrap();
+    };
+    write("a.fatbin", "-maxreg 24 -split-compile 2 -inline-info -ftz=0");
+    write("b.fatbin", "-ftz=0");
+    let done = world.run("-disable-infos a.fatbin b.fatbin -o out");
+    let lacks = "culd info    : Some objects do not have '-maxrregcount' specified but others do; \
+                 will build everything with '-maxrregcount=24'\n";
+    assert_eq!((said(&done).as_str(), done.status.code()), (lacks, Some(0)));
+    assert_eq!(
+        world.assembled(),
+        "-arch=sm_90 -m64 -split-compile=2 --maxrregcount=24 ptx -o elf.o\n"
+    );
+    let words = world.words();
+    for word in ["-Xnvvm=-inline-info", "-split-compile=2", "-maxrregcount=24"] {
+        assert!(words.contains(&format!("--option {word} ")), "{word}: {words}");
+    }
+    // Not for PTX, and not where the link has a limit.
+    fs::write(world.path("x.ptx"), format!("// made of LL MM\n.version 8.0\n{}", " ".repeat(64)))
+        .unwrap();
+    world.run("x.ptx a.fatbin -o out");
+    let assembled = world.assembled();
+    assert!(assembled.contains("-arch=sm_90 -m64 -c ptx"), "{assembled}");
+    world.words();
+    let done = world.run("-maxrregcount=40 a.fatbin b.fatbin -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert!(world.assembled().contains("--maxrregcount=40"));
+    write("b.fatbin", "-maxreg 32");
+    let done = world.run("a.fatbin b.fatbin -o other");
+    let fatal = "culd fatal   : Cicc option values for '-maxrregcount' do not match\n  \
+                 >>> -maxrregcount=24 in 'a.fatbin', -maxrregcount=32 in 'b.fatbin'\n";
+    assert!(said(&done).starts_with(fatal), "{}", said(&done));
+    assert!(!exists(&world.path("other")));
+}
+
+#[test]
+fn options_of_the_link_win_over_words_for_ptxas() {
+    let world = LtoFolder::new();
+    world.compiler();
+    world.run("-maxrregcount=24 -Xptxas=-maxrregcount=32 a.ltoir b.ltoir -o out");
+    let given = "-arch=sm_90 -m64 -maxrregcount=32 --maxrregcount=24";
+    assert_eq!(world.assembled(), format!("{given} ptx -o elf.o\n"));
+}
+
+/// A program with libcudadevrt and LTO-IR whose names are not known: an object, which takes ten
+/// times as long for large libraries, is made only if nothing else tells whether it is whole.
+#[test]
+fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
+    let world = LtoFolder::new();
+    // The compiler's text of a whole program, and an object without the functions in question.
+    world.compiler_and("[ $kind = object ] || cp text made");
+    let text = "// made of LL MM\n.visible .entry k () {\n\tret;\n}\n";
+    fs::write(world.path("text"), text).unwrap();
+    let smooth = fs::read(world.path("smooth.cubin")).unwrap();
+    let image = InputImage::cubin(smooth, ImageTarget::sm(90)).unwrap();
+    let host = pack::host_object(&HostParts {
+        fatbins: vec![pack::fatbin(&[image]).unwrap()],
+        module_ids: vec!["_1_system".to_owned()],
+        ..HostParts::default()
+    });
+    let library = pack::archive(&[("system.o", &host.unwrap())], ArchiveFlavour::Gnu);
+    fs::write(world.path("libcudadevrt.a"), library).unwrap();
+    // LTO-IR with PTX beside it that needs `needs`: in its kernel, or in a function without calls.
+    let run = |needs: &str, in_kernel: bool| {
+        let call = format!("\tcall {needs};\n");
+        let (dead, kernel) = if in_kernel { ("", call.as_str()) } else { (call.as_str(), "") };
+        let ptx = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.extern .func {needs}\n()\n;\n\
+             .visible .func dead () {{\n{dead}\tret;\n}}\n\
+             .visible .entry k () {{\n{kernel}\tret;\n}}\n"
+        );
+        let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
+        let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx);
+        fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
+        let done = world.run("a.fatbin b.ltoir -L. -lcudadevrt -o out");
+        let words = world.words();
+        let kind = |line: &str| if line.contains(" object --") { "object" } else { "ptx" };
+        let requests: Vec<&str> = words.lines().map(kind).collect();
+        (said(&done), requests)
+    };
+    let partial = |name: &str| {
+        format!("culd info    : doing partial LTO because no LTO-IR defines '{name}'\n")
+    };
+    // The kernel calls it and nothing is missing in the program, so b.ltoir defines it.
+    assert_eq!(run("outside", true), (String::new(), vec!["ptx"]));
+    // It may have been dropped with the function that needs it: the object has no such function.
+    assert_eq!(run("outside", false).1[..2], ["ptx", "object"]);
+    assert!(run("outside", false).0.contains(&partial("outside")));
+    // It is in the program.
+    let defined = format!("{text}.visible .func outside () {{\n\tret;\n}}\n");
+    fs::write(world.path("text"), defined).unwrap();
+    assert_eq!(run("outside", false), (String::new(), vec!["ptx"]));
+    // The program needs it still.
+    fs::write(world.path("text"), format!("{text}.extern .func outside ();\n")).unwrap();
+    assert_eq!(run("outside", true).1[..2], ["ptx", "object"]);
+    // libcudadevrt defines it: nothing has to be asked, and the object is the part's.
+    let (said, requests) = run("smooth", true);
+    assert!(said.contains(&partial("smooth")), "{said}");
+    assert_eq!(requests[0], "object");
 }
 
 #[test]
@@ -562,12 +674,15 @@ fn older_releases_compile_lto_ir_by_their_rules() {
     let world = LtoFolder::new();
     world.compiler();
     // Only one of the options is known, and not to ptxas.
-    let done = world
-        .run("--dialect=12.4 -split-compile 3 -split-compile-extended 2 a.ltoir b.ltoir -o out");
-    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
-    let words = world.words();
-    assert!(words.contains("--option -split-compile=3 --input"), "{words}");
-    assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
+    for (more, line, passed) in [("", "", true), ("-split-compile-extended 2 ", EXTENDED, false)] {
+        let done =
+            world.run(&format!("--dialect=12.4 -split-compile 3 {more}a.ltoir b.ltoir -o out"));
+        assert_eq!((said(&done).as_str(), done.status.code()), (line, Some(0)));
+        let words = world.words();
+        assert_eq!(words.contains("--option -split-compile=3 --input"), passed, "{words}");
+        assert!(passed || !words.contains("-split-compile"), "{words}");
+        assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
+    }
     // -r makes a program.
     let done = world.run("--dialect=12.4 -r a.ltoir b.ltoir -o program");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));

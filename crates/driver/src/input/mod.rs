@@ -52,6 +52,8 @@ pub(crate) use gathered::{
 };
 pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]
+pub(crate) use ptx::PtxLimits;
+#[cfg(feature = "lto")]
 pub(crate) use ptx::{CompileError, PtxCompiler};
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};

@@ -70,34 +70,53 @@ pub(crate) struct PtxCompiler {
     pub(crate) whole_program: bool,
 }
 
+/// What the compilation of PTX may take.
+pub(crate) struct PtxLimits<'l> {
+    /// The largest number of registers of a function.
+    pub(crate) registers: Option<i32>,
+    /// The number of threads, as it stands in an option.
+    pub(crate) threads: Option<&'l str>,
+}
+
 impl PtxCompiler {
     /// The compiler for a link with `options` to the target `arch`, by the rules of a release.
     pub(crate) fn new(options: &CommandOptions, arch: &str, rules: &Dialect) -> Self {
+        let registers = options.max_registers();
+        let limits = PtxLimits { registers, threads: options.text(OptionId::SplitCompile) };
+        PtxCompiler::with_limits(options, limits, arch, rules)
+    }
+
+    /// The same with other limits than those of the link.
+    pub(crate) fn with_limits(
+        options: &CommandOptions,
+        limits: PtxLimits<'_>,
+        arch: &str,
+        rules: &Dialect,
+    ) -> Self {
         let path = match options.path(OptionId::PtxasPath) {
             Some(name) => programs::named(name).ok_or_else(|| Some(name.to_owned())),
             None => tools::ptxas(options).ok_or(None),
         };
-        let mut arguments: Vec<OsString> = Vec::new();
+        // Of two values ptxas takes the last: -Xptxas wins over the target, and the other options
+        // of the link over -Xptxas.
+        let mut arguments: Vec<OsString> = vec![format!("-arch={arch}").into(), "-m64".into()];
+        arguments.extend(options.ptxas_words());
         let level = options.text(OptionId::FastCompile).filter(|&level| level != "0");
         let protector = options.text(OptionId::StackProtector);
         // One thread is the default.
-        let threads = options.text(OptionId::SplitCompile);
-        let threads = threads.filter(|&count| count != "1" && rules.compilers_split);
+        let threads = limits.threads.filter(|&count| count != "1" && rules.compilers_split);
         for (name, value) in
             [("-Ofc", level), ("-device-stack-protector", protector), ("-split-compile", threads)]
         {
             arguments.extend(value.map(|value| format!("{name}={value}").into()));
         }
-        arguments.extend([format!("-arch={arch}").into(), "-m64".into()]);
-        let registers = options.max_registers();
-        arguments.extend(registers.map(|count| format!("--maxrregcount={count}").into()));
+        arguments.extend(limits.registers.map(|count| format!("--maxrregcount={count}").into()));
         if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
             arguments.push("-g".into());
         }
         if options.flag(OptionId::Verbose2) {
             arguments.push("-v2".into());
         }
-        arguments.extend(options.ptxas_words());
         let output = options.output().map(Path::to_owned);
         PtxCompiler { path, arguments, output, whole_program: false }
     }

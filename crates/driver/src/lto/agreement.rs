@@ -1,15 +1,49 @@
-//! Options with which LTO-IR was compiled and that must be the same in all of a link.
+//! Options with which LTO-IR was compiled.
 //!
-//! In: LTO-IR with the options that nvcc puts beside it (`fatbinary -cicc-cmdline`). Out: the first
-//! option that differs. Guaranteed: the decision is nvlink's (docs/rules/lto.md, 8).
+//! In: LTO-IR with the options that nvcc puts beside it (`fatbinary -cicc-cmdline`), and those of
+//! the link. Out: what they ask of the compilation, and the first option that differs where all of
+//! a link must agree. Guaranteed: the decision is nvlink's (docs/rules/lto.md, 8).
 
-/// The options, as they stand beside LTO-IR and in nvlink's message, in the order of its checks.
+use culd_link::Dialect;
+
+use crate::messages::InputError;
+use crate::options::{CommandOptions, OptionId};
+
+/// Options that must be the same, as they stand beside LTO-IR and in nvlink's message, in the order
+/// of its checks. In front of them is the limit of registers, behind them the number of threads.
 const AGREED: [(&[u8], &str); 4] = [
     (b"-ftz=", "-ftz"),
     (b"-prec_div=", "-prec-div"),
     (b"-prec_sqrt=", "-prec-sqrt"),
     (b"-fmad=", "-fmad"),
 ];
+const REGISTERS: (&[u8], &str) = (b"-maxreg ", "-maxrregcount");
+const THREADS: (&[u8], &str) = (b"-split-compile ", "-split-compile");
+/// These have no value.
+const LINES: &[u8] = b"-generate-line-info";
+const INLINE_INFO: &[u8] = b"-inline-info";
+
+/// LTO-IR as far as its options go.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceOptions<'p> {
+    /// Its name in messages.
+    pub(super) name: &'p str,
+    /// It is in a fat binary, so that it could have options.
+    pub(super) packed: bool,
+    /// The options beside it.
+    pub(super) text: &'p [u8],
+}
+
+/// What the link and the options beside LTO-IR ask of the compilation of all LTO-IR.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LtoCompilation {
+    /// The largest number of registers of a function.
+    pub(super) registers: Option<i32>,
+    /// The number of threads of the compilers, as it stands in the value of `-split-compile`.
+    pub(super) threads: Option<String>,
+    /// The compiler says what it has inlined.
+    pub(super) inline_info: bool,
+}
 
 /// An option that two pieces of LTO-IR were compiled with in different ways.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,24 +53,83 @@ pub(super) struct Disagreement<'p> {
     pub(super) pieces: [(&'p str, i32); 2],
 }
 
-/// The first option that `pieces`, names and options, disagree about. A piece without an option
-/// agrees with all.
-pub(super) fn disagreement<'p>(
-    pieces: impl Iterator<Item = (&'p str, &'p [u8])> + Clone,
-) -> Option<Disagreement<'p>> {
-    AGREED.iter().find_map(|&(word, option)| {
-        let mut valued =
-            pieces.clone().filter_map(|(name, options)| Some((name, value(options, word)?)));
-        let first = valued.next()?;
-        let other = valued.find(|(_, value)| *value != first.1)?;
-        Some(Disagreement { option, pieces: [first, other] })
-    })
+/// What `pieces` and `options` ask for, by the rules of a release. `infos` takes what nvlink says
+/// of options that some pieces lack, even if others disagree.
+pub(super) fn agreement<'p>(
+    pieces: &[PieceOptions<'p>],
+    options: &CommandOptions,
+    rules: &Dialect,
+    infos: &mut Vec<InputError>,
+) -> Result<LtoCompilation, Disagreement<'p>> {
+    let has = |word: &[u8]| pieces.iter().any(|piece| position(piece.text, word).is_some());
+    if has(LINES) && lacks(pieces, LINES) {
+        let option = "-lineinfo";
+        infos.push(InputError::LtoMixed { option, everything: option.to_owned() });
+    }
+    let mut compilation = LtoCompilation {
+        registers: options.max_registers(),
+        threads: options.text(OptionId::SplitCompile).map(str::to_owned),
+        inline_info: has(INLINE_INFO),
+    };
+    // 0 is the default: it is as if the option were not there.
+    let (word, option) = REGISTERS;
+    if options.number(OptionId::MaxRegisters).is_none_or(|count| count == 0)
+        && let Some(count) = agreed(pieces, REGISTERS, None)?
+    {
+        if lacks(pieces, word) {
+            infos.push(InputError::LtoMixed { option, everything: format!("{option}={count}") });
+        }
+        compilation.registers = Some(count).filter(|&count| count > 0);
+    }
+    for checked in AGREED {
+        agreed(pieces, checked, None)?;
+    }
+    let of_link = options.number(OptionId::SplitCompile).map(|count| ("the command line", count));
+    let compared = of_link.filter(|_| rules.compares_threads);
+    if let Some(count) = agreed(pieces, THREADS, compared)? {
+        compilation.threads = Some(count.to_string());
+    }
+    let several = |count: &str| count != "1";
+    if options.text(OptionId::SplitCompileExtended).is_some_and(several) {
+        let (with, used) = match options.flag(OptionId::EmitPtx) {
+            true => ("-emit-ptx", "-split-compile"),
+            false => ("-split-compile", "-split-compile-extended"),
+        };
+        if with == "-emit-ptx" || compilation.threads.as_deref().is_some_and(several) {
+            infos.push(InputError::LtoThreads { with, used });
+        }
+    }
+    Ok(compilation)
+}
+
+/// The value of an option in all pieces and in the link; a piece without it agrees with all.
+fn agreed<'p>(
+    pieces: &[PieceOptions<'p>],
+    (word, option): (&[u8], &'static str),
+    of_link: Option<(&'p str, i32)>,
+) -> Result<Option<i32>, Disagreement<'p>> {
+    let valued = pieces.iter().filter_map(|piece| Some((piece.name, value(piece.text, word)?)));
+    let mut valued = of_link.into_iter().chain(valued);
+    let Some(first) = valued.next() else { return Ok(None) };
+    match valued.find(|(_, value)| *value != first.1) {
+        Some(other) => Err(Disagreement { option, pieces: [first, other] }),
+        None => Ok(Some(first.1)),
+    }
+}
+
+/// True if a fat binary has LTO-IR without `word`.
+fn lacks(pieces: &[PieceOptions<'_>], word: &[u8]) -> bool {
+    pieces.iter().any(|piece| piece.packed && position(piece.text, word).is_none())
+}
+
+fn position(options: &[u8], word: &[u8]) -> Option<usize> {
+    options.windows(word.len()).position(|window| window == word)
 }
 
 /// The value behind the first `word` in `options`, which may be a part of another word; a value
 /// that is no number is 0.
 fn value(options: &[u8], word: &[u8]) -> Option<i32> {
-    let at = options.windows(word.len()).position(|window| window == word)?;
+    let at = position(options, word)?;
     let text = &options[at + word.len()..];
     let text = &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count()..];
     let (negative, digits) = match text {
@@ -58,24 +151,50 @@ fn value(options: &[u8], word: &[u8]) -> Option<i32> {
 mod tests {
     use super::*;
 
-    fn option(options: &[&str]) -> Option<&'static str> {
-        disagreement(options.iter().map(|options| ("p", options.as_bytes())))
-            .map(|found| found.option)
+    /// What nvlink says of fat binaries with these options, linked with `words`, and what they ask
+    /// for.
+    fn linked(words: &str, options: &[&str]) -> (Vec<String>, Option<LtoCompilation>) {
+        let names = ["a", "b", "c", "d"];
+        let pieces: Vec<PieceOptions<'_>> = names
+            .iter()
+            .zip(options)
+            .map(|(name, text)| PieceOptions { name, packed: true, text: text.as_bytes() })
+            .collect();
+        said_of(words, &pieces)
+    }
+
+    fn said_of(words: &str, pieces: &[PieceOptions<'_>]) -> (Vec<String>, Option<LtoCompilation>) {
+        let words = format!("-arch=sm_90 -dlto -nvvmpath=nvvm a.o -o out {words}");
+        let words = words.split_ascii_whitespace().map(Into::into);
+        let words: Vec<std::ffi::OsString> = words.collect();
+        let request = crate::options::parse(&words).request.unwrap();
+        let crate::options::Request::Link(options) = request else { panic!("no link") };
+        let mut infos = Vec::new();
+        let made = agreement(pieces, &options, rules, &mut infos);
+        let mut lines: Vec<String> = infos.iter().map(ToString::to_string).collect();
+        let made = made.map_err(|Disagreement { option, pieces }| {
+            let [(one, first), (other, second)] = pieces;
+            lines.push(format!("{option}: {first} in {one}, {second} in {other}"));
+        });
+        (lines, made.ok())
+    }
+
+    fn option(options: &[&str]) -> Option<String> {
+        let (mut lines, made) = linked("", options);
+        made.is_none().then(|| lines.pop().unwrap().split(':').next().unwrap().to_owned())
     }
 
     #[test]
     fn the_first_option_that_differs_is_found_with_the_pieces() {
         let all = "-ftz=0 -prec_div=1 -prec_sqrt=1 -fmad=1 ";
         assert_eq!(option(&[all, all, "", "-fmad=1 -prec_div=1 -other=3"]), None);
-        assert_eq!(option(&[all, "-ftz=1 -prec_div=0"]), Some("-ftz"));
-        assert_eq!(option(&[all, "-prec_sqrt=0 -prec_div=0"]), Some("-prec-div"));
-        assert_eq!(option(&["", "-prec_sqrt=0", all]), Some("-prec-sqrt"));
+        assert_eq!(option(&[all, "-ftz=1 -prec_div=0"]), Some("-ftz".into()));
+        assert_eq!(option(&[all, "-prec_sqrt=0 -prec_div=0"]), Some("-prec-div".into()));
+        assert_eq!(option(&["", "-prec_sqrt=0", all]), Some("-prec-sqrt".into()));
         // Options come before pieces.
-        assert_eq!(option(&["-ftz=1 -fmad=1", "-fmad=0", "-ftz=0"]), Some("-ftz"));
-        let pieces = [("a", ""), ("b", "-fmad=1"), ("c", "-fmad=1"), ("d", "-fmad=0")];
-        let found = disagreement(pieces.iter().map(|(name, options)| (*name, options.as_bytes())));
-        let expected = Disagreement { option: "-fmad", pieces: [("b", 1), ("d", 0)] };
-        assert_eq!(found, Some(expected));
+        assert_eq!(option(&["-ftz=1 -fmad=1", "-fmad=0", "-ftz=0"]), Some("-ftz".into()));
+        let (lines, _) = linked("", &["", "-fmad=1", "-fmad=1", "-fmad=0"]);
+        assert_eq!(lines, ["-fmad: 1 in b, 0 in d"]);
     }
 
     /// Each of these was given to nvlink 13.0.
@@ -101,6 +220,99 @@ mod tests {
         ] {
             assert_eq!(option(&[one, other]).is_none(), same, "{one} {other}");
             assert_eq!(option(&[other, one]).is_none(), same, "{other} {one}");
+        }
+    }
+
+    /// Each of these was given to nvlink 13.2, most to 12.4, 13.0 and 13.5 too.
+    #[test]
+    fn limits_beside_lto_ir_hold_for_all_of_it() {
+        const REGISTERS: &str = "Some objects do not have '-maxrregcount' specified but others do; \
+                                 will build everything with '-maxrregcount=";
+        const LINES: &str = "Some objects do not have '-lineinfo' specified but others do; will \
+                             build everything with '-lineinfo'";
+        let info = |count: i32| vec![format!("{REGISTERS}{count}'")];
+        let registers = |words: &str, options: &[&str]| {
+            let (lines, made) = linked(words, options);
+            (lines, made.and_then(|made| made.registers))
+        };
+        assert_eq!(registers("", &["-maxreg 24 -ftz=0", "-maxreg 24"]), (vec![], Some(24)));
+        for text in ["-maxreg 24", "-maxreg  24", "x-maxreg 24x", "-maxreg 24 -maxreg 40"] {
+            assert_eq!(registers("", &["-ftz=0", text]), (info(24), Some(24)), "{text}");
+        }
+        for text in ["-maxreg 0", "-maxreg abc"] {
+            assert_eq!(registers("", &[text, ""]), (info(0), None), "{text}");
+        }
+        assert_eq!(registers("", &["", "-maxreg -1", ""]), (info(-1), None));
+        for text in ["-maxreg=24", "-maxregx 24", "-maxreg24"] {
+            assert_eq!(registers("", &[text, ""]), (vec![], None), "{text}");
+        }
+        let differ = vec!["-maxrregcount: 24 in a, 40 in b".to_owned()];
+        assert_eq!(registers("", &["-maxreg 24 -ftz=1", "-maxreg 40 -ftz=0"]), (differ, None));
+        let both = ["-maxreg 24", "-maxreg 40"];
+        assert_eq!(registers("-maxrregcount=32", &both), (vec![], Some(32)));
+        assert_eq!(registers("-maxrregcount=-1", &both), (vec![], None));
+        assert_eq!(registers("-maxrregcount=0", &["-maxreg 24", ""]), (info(24), Some(24)));
+
+        assert_eq!(linked("", &["-generate-line-info", "-ftz=0"]).0, [LINES]);
+        assert_eq!(linked("", &["", "x-generate-line-infox"]).0, [LINES]);
+        assert!(linked("", &["-generate-line-info", "-generate-line-info"]).0.is_empty());
+        let all = linked("", &["-generate-line-info -maxreg 24 -ftz=0", "-ftz=1"]).0;
+        assert_eq!(all, [LINES, &format!("{REGISTERS}24'"), "-ftz: 0 in a, 1 in b"]);
+
+        // Bare LTO-IR lacks nothing.
+        let piece = |packed, text| PieceOptions { name: "a", packed, text };
+        let bare = [piece(true, b"-maxreg 24 -generate-line-info".as_slice()), piece(false, b"")];
+        assert!(said_of("", &bare).0.is_empty());
+    }
+
+    /// As above.
+    #[test]
+    fn threads_of_the_compilers_are_those_of_link_and_lto_ir() {
+        let threads = |words: &str, options: &[&str]| {
+            let (lines, made) = linked(words, options);
+            (lines, made.and_then(|made| made.threads))
+        };
+        assert_eq!(threads("", &["", "-split-compile 4x"]), (vec![], Some("4".into())));
+        assert_eq!(threads("", &["", "-split-compile=4"]), (vec![], None));
+        assert_eq!(threads("", &["-split-compile-extended 4", "-split-compile 2"]).1.unwrap(), "2");
+        for (words, options, values) in [
+            ("", ["-split-compile 1", "-split-compile 4"], "1 in a, 4 in b"),
+            ("-split-compile=1", ["", "-split-compile 4"], "1 in the command line, 4 in b"),
+            ("-split-compile=3", ["-split-compile abc", ""], "3 in the command line, 0 in a"),
+        ] {
+            let line = format!("-split-compile: {values}");
+            assert_eq!(threads(words, &options), (vec![line], None));
+        }
+        assert_eq!(
+            option(&["-split-compile 1 -ftz=0", "-split-compile 4 -ftz=1"]).unwrap(),
+            "-ftz"
+        );
+
+        const EXTENDED: &str = "Incompatible options '-split-compile' and \
+                                '-split-compile-extended', using '-split-compile-extended'";
+        for words in [
+            "-split-compile=4 -split-compile-extended=3",
+            "-split-compile=0 -split-compile-extended=3",
+            "-split-compile=3 -split-compile-extended=0",
+        ] {
+            assert_eq!(linked(words, &[""]).0, [EXTENDED], "{words}");
+        }
+        assert_eq!(linked("-split-compile-extended=3", &["-split-compile 4"]).0, [EXTENDED]);
+        for words in [
+            "-split-compile=4 -split-compile-extended=1",
+            "-split-compile=1 -split-compile-extended=4",
+            "-split-compile-extended=0",
+            "-split-compile=3 -emit-ptx",
+        ] {
+            assert!(linked(words, &[""]).0.is_empty(), "{words}");
+        }
+        const TEXT: &str = "Incompatible options '-emit-ptx' and '-split-compile-extended', \
+                            using '-split-compile'";
+        for words in [
+            "-emit-ptx -split-compile=3 -split-compile-extended=2",
+            "-emit-ptx -split-compile-extended=2",
+        ] {
+            assert_eq!(linked(words, &[""]).0, [TEXT], "{words}");
         }
     }
 }

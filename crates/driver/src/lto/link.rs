@@ -15,14 +15,15 @@ use culd_cubin::{Cubin, Symbol, SymbolSection, text_of};
 use culd_fatbin::container::{FatbinEntry, ImageKind};
 use culd_link::{Dialect, Session, Severity};
 
-use super::agreement::{Disagreement, disagreement};
+use super::agreement::{Disagreement, LtoCompilation, PieceOptions, agreement};
 use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
+use super::reach::CallMap;
 use super::text::ObjectText;
 use super::{CUBIN, LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
-    MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, Store,
+    MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::messages::{Cause, InputError, Line, LineKind};
@@ -39,14 +40,16 @@ pub(super) fn is_of_compiler(code: i32) -> bool {
     matches!(code, NVVM_COMPILE | ARCH_MISMATCH)
 }
 
-const OPTIONS_HINT: &str =
-    "compile all with the same -use_fast_math, -ftz, -prec-div, -prec-sqrt and -fmad";
+const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -prec-div, -prec-sqrt, -fmad, -maxrregcount \
+     and -split-compile";
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {
     options: &'l CommandOptions,
     target: &'static Arch,
     rules: &'static Dialect,
+    /// What the options of the link and those beside LTO-IR ask for.
+    compilation: LtoCompilation,
     /// The options in the words of libnvJitLink.
     words: Vec<OsString>,
     /// The used kernels and variables of a whole program, in the same words.
@@ -101,14 +104,28 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let used = used(options, found.references.as_ref());
         let words = Vec::new();
         let program = found.lto_program.take().unwrap_or_default();
-        LinkTime { options, target, rules, words, used, store, found, lines, session, program }
+        let compilation = LtoCompilation::default();
+        LinkTime {
+            options,
+            target,
+            rules,
+            compilation,
+            words,
+            used,
+            store,
+            found,
+            lines,
+            session,
+            program,
+        }
     }
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.check_options()?;
-        self.words = words(self.options, self.rules).map_err(|error| self.refuse(error))?;
+        let words = words(self.options, self.rules, &self.compilation);
+        self.words = words.map_err(|error| self.refuse(error))?;
         let mut names = self.names();
         let others = !self.found.inputs.iter().all(|input| input.system);
         let system = self.found.inputs.iter().any(|input| input.system);
@@ -117,10 +134,21 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if partial {
             return self.part(names);
         }
-        // Definitions of a piece without known names are not counted yet. Without optimization none
-        // is missing.
+        // Definitions of a piece without known names are not counted yet.
         let asked = !names.unknown.is_empty() && open(&names).is_some();
         if asked {
+            if let Some(need) = self.need_of_system(&names) {
+                self.report_need(&need);
+                return self.part(names);
+            }
+            // Most programs are whole, and to compile one tells more cheaply than an object.
+            let begin = Instant::now();
+            let whole = self.ptx(true, None);
+            if whole.as_ref().is_ok_and(|made| self.defines_all_open(&names, &made.bytes)) {
+                let ptx = self.made(whole, begin)?;
+                return self.whole(ptx);
+            }
+            // Without optimization no definition is missing.
             self.complete(&mut names, &["-O0".into()]);
         }
         // Where they cannot be had, only what is left after optimization counts.
@@ -158,16 +186,37 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Err(InputStop)
     }
 
-    /// Refuses LTO-IR that was compiled with different options, as nvlink does: one program would
-    /// round or flush in two ways.
+    /// Looks at the options beside LTO-IR, and refuses different ones as nvlink does: one program
+    /// would round or flush in two ways.
     fn check_options(&mut self) -> Result<(), InputStop> {
-        let pieces = self.found.lto.iter().map(|piece| (piece.name.as_str(), piece.options));
-        let Some(Disagreement { option, pieces }) = disagreement(pieces) else { return Ok(()) };
-        let [one, other] = pieces.map(|(name, value)| format!("{option}={value} in '{name}'"));
-        let notes = vec![format!("{one}, {other}"), OPTIONS_HINT.to_owned()];
-        let error = InputError::LtoOptions(option);
-        self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
-        Err(InputStop)
+        let pieces: Vec<PieceOptions<'_>> = self
+            .found
+            .lto
+            .iter()
+            .map(|LtoPiece { name, fatbin, options, .. }| PieceOptions {
+                name,
+                packed: *fatbin,
+                text: options,
+            })
+            .collect();
+        let mut infos = Vec::new();
+        let made = agreement(&pieces, self.options, self.rules, &mut infos);
+        // No option silences these.
+        self.lines.extend(infos.into_iter().map(|info| Line::about(Severity::Info, info)));
+        match made {
+            Ok(made) => {
+                self.compilation = made;
+                Ok(())
+            }
+            Err(Disagreement { option, pieces }) => {
+                let [one, other] =
+                    pieces.map(|(name, value)| format!("{option}={value} in '{name}'"));
+                let notes = vec![format!("{one}, {other}"), OPTIONS_HINT.to_owned()];
+                let error = InputError::LtoOptions(option);
+                self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+                Err(InputStop)
+            }
+        }
     }
 
     /// Reports the fault in the words for the compiler.
@@ -226,6 +275,40 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                 None
             }
         }
+    }
+
+    /// A function that LTO-IR with known names needs and a system library defines: no LTO-IR has
+    /// it.
+    fn need_of_system(&self, names: &LtoNames<'_>) -> Option<String> {
+        let system = self.found.inputs.iter().filter(|input| input.system);
+        let cubins = system.filter_map(|input| Cubin::parse(input.bytes).ok());
+        let defined: HashSet<&[u8]> = cubins
+            .flat_map(|cubin| cubin.symbols)
+            .filter(|symbol| symbol.is_function() && symbol.defined_in().is_some())
+            .map(|symbol| symbol.name)
+            .collect();
+        let mut open = names.outline.all_open();
+        open.find(|name| defined.contains(name.as_bytes())).map(str::to_owned)
+    }
+
+    /// True if `ptx`, the whole program, shows that LTO-IR with unknown names defines each function
+    /// that the known names leave open: it is in `ptx`, or a kernel reaches it and `ptx` needs
+    /// nothing. What only dead code reaches is not in `ptx` in any case.
+    fn defines_all_open(&self, names: &LtoNames<'_>, ptx: &[u8]) -> bool {
+        if open_in(ptx).is_some() {
+            return false;
+        }
+        let (mut whole, mut known) = (CallMap::default(), CallMap::default());
+        whole.add_ptx(&text_of(ptx));
+        for sibling in self.found.lto.iter().filter_map(|piece| piece.sibling.as_ref()) {
+            match (sibling.kind(), sibling.data(MAX_UNPACKED)) {
+                (ImageKind::Ptx, Ok(bytes)) => known.add_ptx(&text_of(up_to_nul(&bytes))),
+                (ImageKind::Elf, Ok(bytes)) => known.add_cubin(&bytes),
+                _ => {}
+            }
+        }
+        let reached = known.reached(whole.entries());
+        names.outline.all_open().all(|name| whole.defines(name) || reached.contains(name))
     }
 
     fn report_need(&mut self, function: &str) {
@@ -388,7 +471,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// A cubin of `ptx`.
     fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
         self.program.no_more();
-        let mut compiler = PtxCompiler::new(self.options, self.target.name, self.rules);
+        let LtoCompilation { registers, threads, .. } = &self.compilation;
+        let limits = PtxLimits { registers: *registers, threads: threads.as_deref() };
+        let arch = self.target.name;
+        let mut compiler = PtxCompiler::with_limits(self.options, limits, arch, self.rules);
         compiler.whole_program = whole;
         let job = PtxJob { text: ptx, options: String::new() };
         let compiled = compiler.compile(&[job], self.session).pop();

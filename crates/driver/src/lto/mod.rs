@@ -4,14 +4,16 @@
 //! NVIDIA's is loaded into this process.
 //!
 //! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
-//! defines and needs, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] compares the options of all
-//! LTO-IR.
+//! defines and needs, [`reach`] which of
+//! them kernels reach, [`roots`] writes down those that must stay, [`order`] puts functions into
+//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] what the options
+//! beside LTO-IR ask for.
 
 mod agreement;
 mod link;
 mod order;
 mod outline;
+mod reach;
 mod roots;
 mod text;
 
@@ -25,6 +27,7 @@ use crate::input::{Inputs, LinkCubin, LtoPiece, NamedCubin};
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
+use agreement::LtoCompilation;
 use outline::Outline;
 use roots::RootNames;
 
@@ -50,6 +53,9 @@ pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
 
 /// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
+
+/// The option of NVIDIA's compiler with which it says what it inlines.
+const INLINE_INFO: &str = "-inline-info";
 
 /// Stands in front of the library's log.
 const IMAGE_FAILED: &str = "linking it with all other inputs, which would do, failed:";
@@ -177,7 +183,11 @@ impl LtoTask<'_, '_> {
 }
 
 /// The options as options of libnvJitLink, without those about used names.
-fn words(options: &CommandOptions, rules: &Dialect) -> Result<Vec<OsString>, UsageError> {
+fn words(
+    options: &CommandOptions,
+    rules: &Dialect,
+    compilation: &LtoCompilation,
+) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
     if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
         words.push("-g".into());
@@ -186,16 +196,22 @@ fn words(options: &CommandOptions, rules: &Dialect) -> Result<Vec<OsString>, Usa
         words.push("-nvvm-latest".into());
     }
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
-    words.extend(options.nvvm_words()?.iter().map(joined));
-    // To make PTX, the library takes the second for the first.
+    let nvvm = options.nvvm_words()?;
+    words.extend(nvvm.iter().map(joined));
+    if compilation.inline_info && !nvvm.iter().any(|word| word == INLINE_INFO) {
+        words.push(joined(&INLINE_INFO.into()));
+    }
+    // To make PTX, the library takes the second for the first, and only one of them counts.
     let extended = options.text(OptionId::SplitCompileExtended);
+    let emit = options.flag(OptionId::EmitPtx);
+    let replaced = extended.is_some_and(|count| count != "1") && !emit;
     for (value, name) in [
         (options.text(OptionId::FastCompile), "-Ofc"),
-        (options.text(OptionId::SplitCompile), "-split-compile"),
-        (extended.filter(|_| rules.compilers_split), "-split-compile"),
+        (compilation.threads.as_deref().filter(|_| !replaced), "-split-compile"),
+        (extended.filter(|_| rules.compilers_split || emit), "-split-compile"),
     ] {
         words.extend(value.map(|value| format!("{name}={value}").into()));
     }
-    words.extend(options.max_registers().map(|count| format!("-maxrregcount={count}").into()));
+    words.extend(compilation.registers.map(|count| format!("-maxrregcount={count}").into()));
     Ok(words)
 }

@@ -126,7 +126,12 @@ impl Outline {
 
     /// A function that no piece defines, the first by name.
     pub(super) fn open(&self) -> Option<&str> {
-        self.needs.iter().find(|name| !self.roots.has(name)).map(String::as_str)
+        self.all_open().next()
+    }
+
+    /// All functions that no piece defines, by name.
+    pub(super) fn all_open(&self) -> impl Iterator<Item = &str> {
+        self.needs.iter().filter(|name| !self.roots.has(name)).map(String::as_str)
     }
 }
 

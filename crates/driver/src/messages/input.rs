@@ -104,6 +104,14 @@ pub enum InputError {
     NvvmLoad,
     #[error("Cicc option values for '{0}' do not match")]
     LtoOptions(&'static str),
+    /// An option that LTO-IR was compiled with, and other LTO-IR without it.
+    #[error(
+        "Some objects do not have '{option}' specified but others do; will build everything with \
+         '{everything}'"
+    )]
+    LtoMixed { option: &'static str, everything: String },
+    #[error("Incompatible options '{with}' and '-split-compile-extended', using '{used}'")]
+    LtoThreads { with: &'static str, used: &'static str },
     #[error("doing partial LTO because no LTO-IR defines '{0}'")]
     LtoNeeds(String),
     #[error("PTX in '{file}' cannot be compiled: {error}")]

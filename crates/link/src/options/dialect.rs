@@ -235,6 +235,9 @@ dialects! {
     /// ptxas gets `-split-compile`, and libnvvm `-split-compile-extended`. The first ptxas that
     /// knows the option is that of 12.8.
     compilers_split: bool = since(128);
+    /// The threads that LTO-IR was compiled with must be those of the link; before, they take their
+    /// place (docs/rules/lto.md, 8).
+    compares_threads: bool = since(131);
 
     // Link-time optimization in links with other code.
     /// LTO-IR outside host objects is an input without lists of kernels, so that all kernels stay.

@@ -37,8 +37,8 @@ pub(super) const SUITE: Suite = Suite {
     about: "objects of nvcc -dlto, with nvlink -dlto and culd -dlto",
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
-\x20 --family F[,F]   whole mixed devrt objects host options words register images steps generated nvcc
-                   values (default: all but the last three); the seeds are those of generated
+\x20 --family F[,F]   whole mixed devrt objects host options words beside register images steps generated
+                   nvcc values (default: all but the last three); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
 \x20 --times N        times instead, medians of N rounds
 culd-lto has to lie beside the linker under test. By 12.4, with its toolkit in the folder of CULD_TOOLKITS.

@@ -1,0 +1,158 @@
+//! Which functions the kernels of LTO-IR reach.
+//!
+//! In: the images next to LTO-IR, PTX or cubins. Out: names of functions. Guaranteed: what a
+//! function names is found also where the text is otherwise not understood; an image that cannot be
+//! read names nothing.
+
+use std::collections::{HashMap, HashSet};
+
+use culd_cubin::{Cubin, SectionIndex, text_of};
+
+/// What each function names.
+#[derive(Debug, Default)]
+pub(super) struct CallMap {
+    functions: HashMap<String, NamedFunction>,
+}
+
+#[derive(Debug, Default)]
+struct NamedFunction {
+    entry: bool,
+    /// Functions and other names in its code.
+    names: HashSet<String>,
+}
+
+impl CallMap {
+    /// Adds the functions that the PTX `text` defines.
+    pub(super) fn add_ptx(&mut self, text: &str) {
+        let mut open: Option<(String, NamedFunction)> = None;
+        let mut depth = 0usize;
+        for line in text.lines() {
+            let line = line.split("//").next().unwrap_or_default();
+            if open.is_none() && depth == 0 {
+                open = head(line);
+            }
+            let inside = depth > 0;
+            let body =
+                if inside { line } else { line.split_once('{').map_or("", |(_, body)| body) };
+            if let Some((_, function)) = &mut open {
+                let new = names(body).filter(|name| !function.names.contains(*name));
+                let new: Vec<String> = new.map(str::to_owned).collect();
+                function.names.extend(new);
+            }
+            let [begins, ends] = ['{', '}'].map(|brace| line.matches(brace).count());
+            depth = (depth + begins).saturating_sub(ends);
+            if depth > 0 {
+                continue;
+            }
+            if ends > 0 {
+                self.functions.extend(open.take());
+            } else if line.trim_end().ends_with(';') {
+                // A declaration has no body.
+                open = None;
+            }
+        }
+    }
+
+    /// Adds the functions that the cubin `bytes` defines.
+    pub(super) fn add_cubin(&mut self, bytes: &[u8]) {
+        let Ok(cubin) = Cubin::parse(bytes) else { return };
+        let mut named: HashMap<SectionIndex, HashSet<String>> = HashMap::new();
+        for (_, section) in cubin.section_indices() {
+            let Some(place) = section.info_section() else { continue };
+            let symbols = section.relocations().iter();
+            let symbols = symbols.filter_map(|record| cubin.symbol(record.symbol));
+            named.entry(place).or_default().extend(symbols.map(|symbol| text_of(symbol.name)));
+        }
+        for symbol in cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
+            let names = symbol.defined_in().and_then(|section| named.get(&section));
+            if let Some(names) = names.cloned() {
+                let function = NamedFunction { entry: symbol.is_entry(), names };
+                self.functions.insert(text_of(symbol.name), function);
+            }
+        }
+    }
+
+    /// True if a text defines the function.
+    pub(super) fn defines(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
+    /// The kernels.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().filter(|(_, function)| function.entry).map(|(name, _)| name.as_str())
+    }
+
+    /// The names in the code of the functions `from`, and of all functions that these reach.
+    pub(super) fn reached<'m>(&'m self, from: impl Iterator<Item = &'m str>) -> HashSet<&'m str> {
+        let mut reached = HashSet::new();
+        let mut worklist: Vec<&str> = from.collect();
+        while let Some(name) = worklist.pop() {
+            let Some(function) = self.functions.get(name) else { continue };
+            let new =
+                function.names.iter().map(String::as_str).filter(|name| reached.insert(*name));
+            worklist.extend(new);
+        }
+        reached
+    }
+}
+
+/// The function that starts in `line`, and its name.
+fn head(line: &str) -> Option<(String, NamedFunction)> {
+    let mut words = line.split_ascii_whitespace();
+    let word = words.find(|word| matches!(*word, ".entry" | ".func"))?;
+    let (_, rest) = line.split_once(word)?;
+    let rest = rest.trim_start();
+    let rest = match rest.strip_prefix('(') {
+        Some(result) => result.split_once(')')?.1.trim_start(),
+        None => rest,
+    };
+    let name = rest.split(|char: char| !is_of_name(char)).next().filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), NamedFunction { entry: word == ".entry", names: HashSet::new() }))
+}
+
+/// The words of `line` that can be names of functions: no instructions, registers and numbers.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|char: char| !is_of_name(char) && !matches!(char, '.' | '%'));
+    words.filter(|word| {
+        let first = word.chars().next();
+        !word.contains(['.', '%']) && first.is_some_and(|first| !first.is_ascii_digit())
+    })
+}
+
+fn is_of_name(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '$')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+        .version 9.0\n.target sm_90\n.address_size 64\n\
+        .extern .func  (.param .b32 r) far\n(\n\t.param .b32 p\n)\n;\n\
+        .extern .func unused (.param .b32 p);\n\
+        .visible .func  (.param .b32 r) near(\n\t.param .b32 near_param_0\n)\n\
+        {\n\t{ // callseq 0, 0\n\tcall.uni (retval0), far, (param0);\n\t}\n\tret;\n}\n\
+        .visible .func dead () { call unused; ret; }\n\
+        .file 1 \"x.cu\"\n\
+        .visible .entry kernel(\n\t.param .u64 kernel_param_0\n)\n.maxntid 32\n\
+        {\n\tmov.u64 %rd1, near; // dead\n\tcall %rd1, (), p;\n\tret;\n}\n";
+
+    #[test]
+    fn what_kernels_reach_through_others_is_found_in_ptx() {
+        let mut map = CallMap::default();
+        map.add_ptx(TEXT);
+        assert_eq!(map.entries().collect::<Vec<_>>(), ["kernel"]);
+        assert!(map.defines("near") && map.defines("dead") && !map.defines("far"));
+        let reached = map.reached(map.entries());
+        assert!(reached.contains("near") && reached.contains("far"), "{reached:?}");
+        assert!(!reached.contains("unused") && !reached.contains("dead"), "{reached:?}");
+    }
+
+    #[test]
+    fn one_line_functions_are_read() {
+        let mut map = CallMap::default();
+        map.add_ptx(".visible .func one () { call two; ret; }\n.entry k () { call one; }\n");
+        assert!(map.reached(["k"].into_iter()).contains("two"));
+    }
+}
