@@ -164,6 +164,14 @@ mod tests {
     }
 
     fn said_of(words: &str, pieces: &[PieceOptions<'_>]) -> (Vec<String>, Option<LtoCompilation>) {
+        said_by(Dialect::newest(), words, pieces)
+    }
+
+    fn said_by(
+        rules: &Dialect,
+        words: &str,
+        pieces: &[PieceOptions<'_>],
+    ) -> (Vec<String>, Option<LtoCompilation>) {
         let words = format!("-arch=sm_90 -dlto -nvvmpath=nvvm a.o -o out {words}");
         let words = words.split_ascii_whitespace().map(Into::into);
         let words: Vec<std::ffi::OsString> = words.collect();

@@ -73,6 +73,16 @@ struct LtoNames<'a> {
     failure: Option<LtoFailure>,
 }
 
+/// What is found out about LTO-IR with unknown names.
+enum Answer {
+    /// No LTO-IR defines this function, which is needed.
+    Needs(String),
+    /// It defines all that is needed: the PTX of the whole program.
+    Whole(Vec<u8>),
+    /// Its names, as far as they can be had.
+    Names,
+}
+
 impl LtoNames<'_> {
     /// Adds the names in `object`, which is made of all pieces whose names are not known.
     fn complete(&mut self, object: &[u8]) {
@@ -137,19 +147,14 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         // Definitions of a piece without known names are not counted yet.
         let asked = !names.unknown.is_empty() && open(&names).is_some();
         if asked {
-            if let Some(need) = self.need_of_system(&names) {
-                self.report_need(&need);
-                return self.part(names);
+            match self.ask(&mut names)? {
+                Answer::Needs(function) => {
+                    self.report_need(&function);
+                    return self.part(names);
+                }
+                Answer::Whole(ptx) => return self.whole(ptx),
+                Answer::Names => {}
             }
-            // Most programs are whole, and to compile one tells more cheaply than an object.
-            let begin = Instant::now();
-            let whole = self.ptx(true, None);
-            if whole.as_ref().is_ok_and(|made| self.defines_all_open(&names, &made.bytes)) {
-                let ptx = self.made(whole, begin)?;
-                return self.whole(ptx);
-            }
-            // Without optimization no definition is missing.
-            self.complete(&mut names, &["-O0".into()]);
         }
         // Where they cannot be had, only what is left after optimization counts.
         if names.unknown.is_empty()
@@ -277,6 +282,22 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
     }
 
+    /// Finds out whether LTO-IR with unknown names defines what the known names leave open. Most
+    /// programs are whole, and to compile one tells it more cheaply than an object does.
+    fn ask(&mut self, names: &mut LtoNames<'a>) -> Result<Answer, InputStop> {
+        if let Some(function) = self.need_of_system(names) {
+            return Ok(Answer::Needs(function));
+        }
+        let begin = Instant::now();
+        let whole = self.ptx(true, None);
+        if whole.as_ref().is_ok_and(|made| self.defines_all_open(names, &made.bytes)) {
+            return Ok(Answer::Whole(self.made(whole, begin)?));
+        }
+        // Without optimization no definition is missing.
+        self.complete(names, &["-O0".into()]);
+        Ok(Answer::Names)
+    }
+
     /// A function that LTO-IR with known names needs and a system library defines: no LTO-IR has
     /// it.
     fn need_of_system(&self, names: &LtoNames<'_>) -> Option<String> {
@@ -295,11 +316,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// that the known names leave open: it is in `ptx`, or a kernel reaches it and `ptx` needs
     /// nothing. What only dead code reaches is not in `ptx` in any case.
     fn defines_all_open(&self, names: &LtoNames<'_>, ptx: &[u8]) -> bool {
-        if open_in(ptx).is_some() {
+        let whole = Outline::of_ptx(ptx);
+        if whole.open().is_some() {
             return false;
         }
-        let (mut whole, mut known) = (CallMap::default(), CallMap::default());
-        whole.add_ptx(&text_of(ptx));
+        let mut known = CallMap::default();
         for sibling in self.found.lto.iter().filter_map(|piece| piece.sibling.as_ref()) {
             match (sibling.kind(), sibling.data(MAX_UNPACKED)) {
                 (ImageKind::Ptx, Ok(bytes)) => known.add_ptx(&text_of(up_to_nul(&bytes))),
@@ -307,7 +328,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                 _ => {}
             }
         }
-        let reached = known.reached(whole.entries());
+        let reached = known.reached(whole.kernels());
         names.outline.all_open().all(|name| whole.defines(name) || reached.contains(name))
     }
 

@@ -31,6 +31,9 @@ pub(super) struct Outline {
     pub(super) roots: RootNames,
     /// Functions that are named and not defined, without those that the driver defines.
     needs: BTreeSet<String>,
+    /// Kernels, and functions that other code cannot see: of PTX only.
+    kernels: BTreeSet<String>,
+    local: BTreeSet<String>,
 }
 
 impl Outline {
@@ -46,14 +49,18 @@ impl Outline {
                     }
                 }
                 // One that is only declared is defined further down.
-                DeclarationKind::Function(function) if seen && !function.entry => {
-                    outline.roots.function(item.name);
+                DeclarationKind::Function(function) if function.entry => {
+                    outline.kernels.insert(item.name);
+                }
+                DeclarationKind::Function(_) if seen => outline.roots.function(item.name),
+                DeclarationKind::Function(_) => {
+                    outline.local.insert(item.name);
                 }
                 DeclarationKind::Alias(_) if seen => outline.roots.function(item.name),
                 DeclarationKind::Variable(variable) => {
                     outline.variable(item.name, item.linkage, &variable)
                 }
-                DeclarationKind::Function(_) | DeclarationKind::Alias(_) => {}
+                DeclarationKind::Alias(_) => {}
             }
         }
         outline
@@ -122,6 +129,18 @@ impl Outline {
     pub(super) fn add(&mut self, other: Outline) {
         self.roots.add(other.roots);
         self.needs.extend(other.needs);
+        self.kernels.extend(other.kernels);
+        self.local.extend(other.local);
+    }
+
+    /// True if it is a function that the PTX defines.
+    pub(super) fn defines(&self, name: &str) -> bool {
+        self.roots.has(name) || self.local.contains(name)
+    }
+
+    /// The kernels of PTX.
+    pub(super) fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(String::as_str)
     }
 
     /// A function that no piece defines, the first by name.

@@ -1,43 +1,37 @@
 //! Which functions the kernels of LTO-IR reach.
 //!
-//! In: the images next to LTO-IR, PTX or cubins. Out: names of functions. Guaranteed: what a
-//! function names is found also where the text is otherwise not understood; an image that cannot be
-//! read names nothing.
+//! In: the images next to LTO-IR, PTX or cubins. Out: names of functions. Guaranteed: what is not
+//! understood names nothing.
 
 use std::collections::{HashMap, HashSet};
 
 use culd_cubin::{Cubin, SectionIndex, text_of};
 
-/// What each function names.
+/// What each function names in its code: functions, and whatever else may be the name of one.
 #[derive(Debug, Default)]
 pub(super) struct CallMap {
-    functions: HashMap<String, NamedFunction>,
-}
-
-#[derive(Debug, Default)]
-struct NamedFunction {
-    entry: bool,
-    /// Functions and other names in its code.
-    names: HashSet<String>,
+    functions: HashMap<String, HashSet<String>>,
 }
 
 impl CallMap {
     /// Adds the functions that the PTX `text` defines.
     pub(super) fn add_ptx(&mut self, text: &str) {
-        let mut open: Option<(String, NamedFunction)> = None;
+        let mut open: Option<(String, HashSet<String>)> = None;
         let mut depth = 0usize;
         for line in text.lines() {
             let line = line.split("//").next().unwrap_or_default();
             if open.is_none() && depth == 0 {
-                open = head(line);
+                open = head(line).map(|name| (name.to_owned(), HashSet::new()));
             }
             let inside = depth > 0;
             let body =
                 if inside { line } else { line.split_once('{').map_or("", |(_, body)| body) };
-            if let Some((_, function)) = &mut open {
-                let new = names(body).filter(|name| !function.names.contains(*name));
-                let new: Vec<String> = new.map(str::to_owned).collect();
-                function.names.extend(new);
+            if let Some((_, named)) = &mut open {
+                for name in names(body) {
+                    if !named.contains(name) {
+                        named.insert(name.to_owned());
+                    }
+                }
             }
             let [begins, ends] = ['{', '}'].map(|brace| line.matches(brace).count());
             depth = (depth + begins).saturating_sub(ends);
@@ -65,21 +59,10 @@ impl CallMap {
         }
         for symbol in cubin.symbols.iter().filter(|symbol| symbol.is_function()) {
             let names = symbol.defined_in().and_then(|section| named.get(&section));
-            if let Some(names) = names.cloned() {
-                let function = NamedFunction { entry: symbol.is_entry(), names };
-                self.functions.insert(text_of(symbol.name), function);
+            if let Some(names) = names {
+                self.functions.insert(text_of(symbol.name), names.clone());
             }
         }
-    }
-
-    /// True if a text defines the function.
-    pub(super) fn defines(&self, name: &str) -> bool {
-        self.functions.contains_key(name)
-    }
-
-    /// The kernels.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &str> {
-        self.functions.iter().filter(|(_, function)| function.entry).map(|(name, _)| name.as_str())
     }
 
     /// The names in the code of the functions `from`, and of all functions that these reach.
@@ -87,17 +70,16 @@ impl CallMap {
         let mut reached = HashSet::new();
         let mut worklist: Vec<&str> = from.collect();
         while let Some(name) = worklist.pop() {
-            let Some(function) = self.functions.get(name) else { continue };
-            let new =
-                function.names.iter().map(String::as_str).filter(|name| reached.insert(*name));
+            let Some(named) = self.functions.get(name) else { continue };
+            let new = named.iter().map(String::as_str).filter(|name| reached.insert(*name));
             worklist.extend(new);
         }
         reached
     }
 }
 
-/// The function that starts in `line`, and its name.
-fn head(line: &str) -> Option<(String, NamedFunction)> {
+/// The name of the function that starts in `line`.
+fn head(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace();
     let word = words.find(|word| matches!(*word, ".entry" | ".func"))?;
     let (_, rest) = line.split_once(word)?;
@@ -106,8 +88,7 @@ fn head(line: &str) -> Option<(String, NamedFunction)> {
         Some(result) => result.split_once(')')?.1.trim_start(),
         None => rest,
     };
-    let name = rest.split(|char: char| !is_of_name(char)).next().filter(|name| !name.is_empty())?;
-    Some((name.to_owned(), NamedFunction { entry: word == ".entry", names: HashSet::new() }))
+    rest.split(|char: char| !is_of_name(char)).next().filter(|name| !name.is_empty())
 }
 
 /// The words of `line` that can be names of functions: no instructions, registers and numbers.
@@ -142,9 +123,7 @@ mod tests {
     fn what_kernels_reach_through_others_is_found_in_ptx() {
         let mut map = CallMap::default();
         map.add_ptx(TEXT);
-        assert_eq!(map.entries().collect::<Vec<_>>(), ["kernel"]);
-        assert!(map.defines("near") && map.defines("dead") && !map.defines("far"));
-        let reached = map.reached(map.entries());
+        let reached = map.reached(["kernel"].into_iter());
         assert!(reached.contains("near") && reached.contains("far"), "{reached:?}");
         assert!(!reached.contains("unused") && !reached.contains("dead"), "{reached:?}");
     }
