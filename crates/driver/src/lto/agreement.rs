@@ -6,6 +6,7 @@
 
 use culd_link::Dialect;
 
+use super::INLINE_INFO;
 use crate::messages::InputError;
 use crate::options::{CommandOptions, OptionId};
 
@@ -19,9 +20,8 @@ const AGREED: [(&[u8], &str); 4] = [
 ];
 const REGISTERS: (&[u8], &str) = (b"-maxreg ", "-maxrregcount");
 const THREADS: (&[u8], &str) = (b"-split-compile ", "-split-compile");
-/// These have no value.
+/// It has no value.
 const LINES: &[u8] = b"-generate-line-info";
-const INLINE_INFO: &[u8] = b"-inline-info";
 
 /// LTO-IR as far as its options go.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +69,7 @@ pub(super) fn agreement<'p>(
     let mut compilation = LtoCompilation {
         registers: options.max_registers(),
         threads: options.text(OptionId::SplitCompile).map(str::to_owned),
-        inline_info: has(INLINE_INFO),
+        inline_info: has(INLINE_INFO.as_bytes()),
     };
     // 0 is the default: it is as if the option were not there.
     let (word, option) = REGISTERS;

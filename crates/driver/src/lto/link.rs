@@ -40,8 +40,8 @@ pub(super) fn is_of_compiler(code: i32) -> bool {
     matches!(code, NVVM_COMPILE | ARCH_MISMATCH)
 }
 
-const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -prec-div, -prec-sqrt, -fmad, -maxrregcount \
-     and -split-compile";
+const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -prec-div, \
+                            -prec-sqrt, -fmad, -maxrregcount and -split-compile";
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {

@@ -54,7 +54,7 @@ pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
 /// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
-/// The option of NVIDIA's compiler with which it says what it inlines.
+/// The option of NVIDIA's compiler with which it says what it inlines, also beside LTO-IR.
 const INLINE_INFO: &str = "-inline-info";
 
 /// Stands in front of the library's log.

@@ -164,7 +164,8 @@ fn renumbered(text: &str, mark: &str, mut number: impl FnMut(&str) -> usize) -> 
     made
 }
 
-fn is_of_name(char: char) -> bool {
+/// True in names of functions, instructions and registers.
+pub(super) fn is_of_name(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '$' | '%' | '.')
 }
 

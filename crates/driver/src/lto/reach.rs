@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use culd_cubin::{Cubin, SectionIndex, text_of};
 
+use super::order::is_of_name;
+
 /// What each function names in its code: functions, and whatever else may be the name of one.
 #[derive(Debug, Default)]
 pub(super) struct CallMap {
@@ -93,15 +95,11 @@ fn head(line: &str) -> Option<&str> {
 
 /// The words of `line` that can be names of functions: no instructions, registers and numbers.
 fn names(line: &str) -> impl Iterator<Item = &str> {
-    let words = line.split(|char: char| !is_of_name(char) && !matches!(char, '.' | '%'));
+    let words = line.split(|char: char| !is_of_name(char));
     words.filter(|word| {
         let first = word.chars().next();
         !word.contains(['.', '%']) && first.is_some_and(|first| !first.is_ascii_digit())
     })
-}
-
-fn is_of_name(char: char) -> bool {
-    char.is_ascii_alphanumeric() || matches!(char, '_' | '$')
 }
 
 #[cfg(test)]
