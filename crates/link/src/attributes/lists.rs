@@ -38,6 +38,7 @@ impl ListTraits {
     pub(super) const ACCUMULATES: ListTraits = ListTraits(1 << 9);
     /// Records that [`ListBlock::push`] drops or converts.
     const SPECIAL: ListTraits = ListTraits(1 << 10);
+    pub(super) const BARRIERS: ListTraits = ListTraits(1 << 11);
 
     /// True if it has one of `traits`.
     pub(super) fn any(self, traits: ListTraits) -> bool {
@@ -73,6 +74,7 @@ impl TraitsByCode {
                 code::TCGEN05_2CTA_USED => ListTraits::TWO_BLOCKS,
                 code::EXTERNS => ListTraits::EXTERNS,
                 code::AT_ENTRY_FRAGMENTS => ListTraits::FRAGMENTS,
+                code::NUM_BARRIERS => ListTraits::BARRIERS,
                 _ => ListTraits::default(),
             };
             if matches!(code, 0 | code::PARAM_CBANK | code::EXTERNS)

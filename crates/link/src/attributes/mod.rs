@@ -144,6 +144,11 @@ impl<'d> Attributes<'d> {
         )
     }
 
+    /// False if no input gives the function a NUM_BARRIERS.
+    pub(crate) fn may_have_barriers(&self, node: NodeId) -> bool {
+        self.functions.has(node).any(ListTraits::BARRIERS)
+    }
+
     /// The value of a function's first attribute `code`.
     pub(crate) fn number(&self, node: NodeId, code: u8) -> Option<u32> {
         self.functions[node].iter().find(|a| a.code() == code).map(OutAttribute::number)

@@ -31,10 +31,13 @@ pub(crate) fn mercury_place(offset: u64, dialect: &Dialect) -> u64 {
 /// Value and size of `symbol` in the symbol table of machine code, if it is the function of a slot
 /// in the table of a program with Mercury.
 pub(crate) fn symbol_of_slot(draft: &Draft<'_>, symbol: &OutSymbol) -> Option<(u64, u64)> {
+    let is_moved = draft.flavour == Flavour::Mercury && !draft.relocatable;
+    if !is_moved || symbol.program.is_none() {
+        return None;
+    }
     let table = &draft.sections[symbol.section?];
-    let is_slot = table.kind == SectionKind::JumpSlots && symbol.program.is_some();
-    let is_moved = is_slot && draft.flavour == Flavour::Mercury && !draft.relocatable;
-    is_moved.then(|| machine_symbol(symbol.value, table.size, draft.dialect))
+    let is_slot = table.kind == SectionKind::JumpSlots;
+    is_slot.then(|| machine_symbol(symbol.value, table.size, draft.dialect))
 }
 
 /// Value and size, in the symbol table of machine code, of the function of the slot at `value`.

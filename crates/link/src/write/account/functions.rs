@@ -3,6 +3,7 @@
 //! In: the finished program. Out: [`AccountFunctions`] in node order, so that the place of a
 //! function is the index of its node.
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{Record, code};
 use culd_cubin::parameter::KernelParameter;
 use hashbrown::HashMap;
@@ -98,7 +99,10 @@ impl AccountFunctions {
     fn read_records(&mut self, kernels: &Kernels<'_, '_, '_>, node: NodeId) -> u32 {
         let mut barriers = None;
         if !kernels.has(node) {
-            for record in records(kernels.program, node) {
+            let records = may_have_barriers(kernels.program, node)
+                .then(|| records(kernels.program, node))
+                .into_iter();
+            for record in records.flatten() {
                 if record.code == code::NUM_BARRIERS {
                     barriers = barriers.max(Some(record.number()));
                 }
@@ -277,6 +281,12 @@ fn barriers_in_flags(program: &LinkedProgram<'_, '_>, node: NodeId) -> u32 {
     of_code().unwrap_or(0)
 }
 
+/// True if [`records`] may have NUM_BARRIERS. Few functions have it, and their records have left
+/// the caches since they were read. Of two halves only the first was read.
+fn may_have_barriers(program: &LinkedProgram<'_, '_>, node: NodeId) -> bool {
+    program.merged.draft.flavour == Flavour::Mercury || program.attributes.may_have_barriers(node)
+}
+
 /// The attributes of a function in the input that defines it: those of its machine code, if it has
 /// two halves.
 fn records<'d>(
@@ -307,7 +317,11 @@ impl<'p, 'o, 'd> Kernels<'p, 'o, 'd> {
         let mut is_kernel = IdVec::filled(false, graph.nodes.len());
         graph.kernels().iter().for_each(|&kernel| is_kernel[kernel] = sizes.has(kernel));
         let mut sections = Vec::new();
-        for section in program.merged.draft.sections.values().filter(|section| !section.dropped) {
+        let draft = &program.merged.draft;
+        let kinds = [SectionKind::Shared, SectionKind::Constant(0), SectionKind::Parameters];
+        let all = kinds.iter().flat_map(|&kind| draft.category_of(kind));
+        let all = all.map(|&id| &draft.sections[id]);
+        for section in all.filter(|section| !section.dropped) {
             let kind = match section.kind {
                 SectionKind::Parameters => SectionKind::Constant(0),
                 kind @ (SectionKind::Constant(_) | SectionKind::Shared) => kind,
