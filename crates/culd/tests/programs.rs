@@ -159,6 +159,16 @@ fn images_of_all_kinds_of_files_are_listed_chosen_and_extracted() {
         assert!(ptx.contains(".target sm_90") && ptx.contains("a31"), "{file}");
         fs::remove_dir_all(folder.join("out")).unwrap();
     }
+    // A section is that of the images that have it; PTX has none.
+    let (status, text, said) = dump(&folder, &["--all", "--only", ".symtab", "three.so"]);
+    assert_eq!((status, said.as_str()), (Some(0), ""));
+    let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("image ")).collect();
+    assert!(matches!(heads[..], [one, two] if one.contains("sm_75") && two.contains("sm_90")));
+    for words in [&["--all"][..], &["--image", "ptx"]] {
+        let (status, text, said) = dump(&folder, &[words, &["--only", ".x", "three.so"]].concat());
+        assert_eq!((status, text.as_str()), (Some(2), ""));
+        assert_eq!(said, "culd-dump: three.so: no section '.x'\n");
+    }
     let (status, _, said) = dump(&folder, &["--image", "sm_80", "three.so"]);
     assert_eq!(status, Some(2));
     assert_eq!(said, "culd-dump: three.so: no image 'sm_80': --list shows all\n");
@@ -193,6 +203,13 @@ fn images_are_compared_with_their_counterparts() {
     let cubin = path("linked.90.cubin").display().to_string();
     let words = ["--image", "sm_90", "three.a", &cubin];
     assert_eq!(diff(&folder, &[&words[..1], &["cubin"], &words[2..]].concat()).0, Some(1));
+    // So is PTX.
+    fs::write(folder.join("31.ptx"), PTX).unwrap();
+    fs::write(folder.join("32.ptx"), PTX.replace("31", "32")).unwrap();
+    assert_eq!(diff(&folder, &["31.ptx", "31.ptx"]), (Some(0), String::new()));
+    let (status, text) = diff(&folder, &["31.ptx", "32.ptx"]);
+    assert_eq!(status, Some(1));
+    assert!(text.ends_with("\nthe first difference is in line 4\n"), "{text}");
     fs::remove_dir_all(folder).unwrap();
 }
 

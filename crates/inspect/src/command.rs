@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use culd_fatbin::container::Unpacker;
+use thiserror::Error;
 
 pub use self::difference::{DIFF_USAGE, diff};
 use self::select::{Selection, WHICH};
@@ -37,7 +38,7 @@ with several images, the images are listed, unless an option chooses.
                   place; may be repeated
   --all           print all images
   --extract DIR   write the images to files in the folder DIR instead
-  --only NAME     print this section only
+  --only NAME     print this section only, of the images that have it
   --summary       sizes instead of the contents of string tables, code and data
   --abi           where kernels have their parameters, prototypes, system calls and address classes
   --version       print the version
@@ -114,7 +115,7 @@ pub fn dump(words: &[OsString], read: Reader<'_>) -> Result<(), Trouble> {
     let found = FileImages::of(bytes);
     if found.images.is_empty() && found.defects.is_empty() {
         // Its parser says what is wrong with the file as a cubin.
-        request.text(bytes).map_err(|error| about(file, error))?;
+        request.cubin(bytes).map_err(|error| about(file, error))?;
         return Err(about(file, "no device code").into());
     }
     let chosen = request.which.of(&found).map_err(|error| about(file, error))?;
@@ -129,13 +130,25 @@ pub fn dump(words: &[OsString], read: Reader<'_>) -> Result<(), Trouble> {
     } else if request.list || several && !request.all && request.which.is_empty() {
         print(&list(&found, &chosen))?;
     } else {
-        for (place, image) in chosen.iter().enumerate() {
+        let mut blank = "";
+        for image in &chosen {
+            let text = match request.text_of(image.1) {
+                // Of several images, those that have the section are shown.
+                Err(NotShown::NoSection(_)) if several => continue,
+                text => text,
+            };
             if several {
-                let blank = if place == 0 { "" } else { "\n" };
                 print(&format!("{blank}image {}\n", row(image)))?;
+                blank = "\n";
             }
-            let shown = request.show(image.1);
-            shown.unwrap_or_else(|error| note(about_image(file, image.1, error)));
+            match text {
+                Ok(text) => print(&text)?,
+                Err(error) => note(about_image(file, image.1, error)),
+            }
+        }
+        if several && blank.is_empty() && !chosen.is_empty() {
+            let only = request.options.only.as_deref().unwrap_or_default();
+            note(about(file, NotShown::NoSection(only.to_owned())));
         }
     }
     let defect = found.defects.first().map(|defect| about(file, defect));
@@ -143,6 +156,15 @@ pub fn dump(words: &[OsString], read: Reader<'_>) -> Result<(), Trouble> {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
+}
+
+/// Why an image is not shown.
+#[derive(Debug, Error)]
+enum NotShown {
+    #[error("no section '{0}'")]
+    NoSection(String),
+    #[error("{0}")]
+    Malformed(String),
 }
 
 /// A line about an image of a file.
@@ -155,32 +177,35 @@ fn about_image(file: &OsString, image: &StoredImage<'_>, error: impl ToString) -
 }
 
 impl DumpRequest {
-    fn show(&self, image: &StoredImage<'_>) -> Result<(), String> {
-        let bytes = image.unpack(&mut Unpacker::default(), MAX_IMAGE).map_err(|e| e.to_string())?;
-        match image.kind().as_ref() {
-            "cubin" => self.text(&bytes),
-            "ptx" => {
+    fn text_of(&self, image: &StoredImage<'_>) -> Result<String, NotShown> {
+        let unpacked = image.unpack(&mut Unpacker::default(), MAX_IMAGE);
+        let bytes = unpacked.map_err(|error| NotShown::Malformed(error.to_string()))?;
+        match (image.kind().as_ref(), &self.options.only) {
+            ("cubin", _) => self.cubin(&bytes),
+            // Only cubins have sections.
+            (_, Some(only)) => Err(NotShown::NoSection(only.clone())),
+            ("ptx", None) => {
                 let text = culd_cubin::text_of(&bytes);
                 let lines = text.lines().map(|line| {
                     let line = line.replace('\t', "    ");
                     culd_text::escaped(&line).into_owned() + "\n"
                 });
-                print(&lines.collect::<String>())
+                Ok(lines.collect())
             }
-            kind => print(&format!("{} bytes of {kind}\n", bytes.len())),
+            (kind, None) => Ok(format!("{} bytes of {kind}\n", bytes.len())),
         }
     }
 
-    fn text(&self, bytes: &[u8]) -> Result<(), String> {
-        let view = View::parse(bytes).map_err(|error| error.to_string())?;
+    fn cubin(&self, bytes: &[u8]) -> Result<String, NotShown> {
+        let view = View::parse(bytes).map_err(|error| NotShown::Malformed(error.to_string()))?;
         if self.abi {
-            return print(&crate::abi::describe(&view));
+            return Ok(crate::abi::describe(&view));
         }
         let only = self.options.only.as_ref();
-        if let Some(only) = only.filter(|only| !view.sections.contains(only)) {
-            return Err(format!("no section '{only}'"));
+        match only.filter(|only| !view.sections.contains(only)) {
+            Some(only) => Err(NotShown::NoSection(only.clone())),
+            None => Ok(text::dump(&view, &self.options)),
         }
-        print(&text::dump(&view, &self.options))
     }
 }
 

@@ -16,8 +16,8 @@ use crate::{about, complain, print};
 pub const DIFF_USAGE: &str = "\
 usage: culd-diff [OPTION]... A B
 Compare two cubins by the names of what is in them. A is the left side; \"missing\" is in A only.
-A and B may also be executables, shared libraries, objects, archives, fat binaries and programs for
-Windows: their images are compared, each with that of the same kind, architecture and number.
+A and B may also be PTX, executables, shared libraries, objects, archives, fat binaries and programs
+for Windows: their images are compared, each with that of the same kind, architecture and number.
   --image WHICH  compare these only: a number of 'culd-dump --list', an architecture (sm_90), or a
                  part of the place; may be repeated
   --limit N      at most N lines of each group (default 20)
@@ -82,7 +82,11 @@ pub fn diff(words: &[OsString], read: Reader<'_>) -> Result<bool, Trouble> {
         matches!(found.images[..], [ref one] if one.place.is_empty())
             || found.images.is_empty() && found.defects.is_empty()
     };
-    if is_bare(&a_found) && is_bare(&b_found) {
+    // Bare PTX is compared as an image with that of the other file.
+    let is_ptx = |found: &FileImages<'_>| found.images.iter().all(|one| one.kind() == "ptx");
+    let none = a_found.images.is_empty() || b_found.images.is_empty();
+    let both_ptx = !none && is_ptx(&a_found) && is_ptx(&b_found);
+    if is_bare(&a_found) && is_bare(&b_found) && !both_ptx {
         return Ok(request.cubins(a_bytes, b_bytes, |file| about(file, ""))?);
     }
     for (file, found) in [(a, &a_found), (b, &b_found)] {
