@@ -2,7 +2,7 @@
 //!
 //! In: bytes, paths, and pairs of a name and bytes. Out: inputs that can be linked without the
 //! interpreter. Guaranteed: `bytes` are borrowed, because nobody can change them; other objects
-//! with a buffer are copied, because another thread can.
+//! with a buffer (`bytearray`, `mmap`, arrays) are copied, because another thread can.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use culd::{DeviceLink, InputKind, Linker};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyTuple};
+use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 
 /// An input.
 pub(crate) enum Input {
@@ -27,10 +27,11 @@ impl Input {
             return Ok(Input::Bytes(format!("input {place}"), bytes));
         }
         if let Ok(pair) = given.cast::<PyTuple>() {
-            let (name, content) = pair.extract::<(String, Bound<'_, PyAny>)>()?;
+            // A name is often the path that the bytes were read from.
+            let (name, content) = pair.extract::<(PathBuf, Bound<'_, PyAny>)>()?;
             let content = bytes(&content)?;
             let wrong = || PyTypeError::new_err("the second item of a pair must be bytes");
-            return Ok(Input::Bytes(name, content.ok_or_else(wrong)?));
+            return Ok(Input::Bytes(culd_text::name(name), content.ok_or_else(wrong)?));
         }
         given.extract().map(Input::File).map_err(|_| {
             let what = given.get_type().name().map_or_else(|_| "?".to_owned(), |it| it.to_string());
@@ -42,7 +43,7 @@ impl Input {
 /// All inputs of an iterable.
 pub(crate) fn all(given: &Bound<'_, PyAny>) -> PyResult<Vec<Input>> {
     // A path is iterable, too, and so are bytes: as a list they make no sense.
-    if given.is_instance_of::<pyo3::types::PyString>() || bytes(given)?.is_some() {
+    if given.is_instance_of::<PyString>() || bytes(given)?.is_some() {
         return Err(PyTypeError::new_err("inputs are a list, not a single input"));
     }
     let inputs = given.try_iter()?.enumerate();
@@ -54,11 +55,15 @@ fn bytes(given: &Bound<'_, PyAny>) -> PyResult<Option<PyBackedBytes>> {
     if let Ok(bytes) = given.cast::<PyBytes>() {
         return Ok(Some(PyBackedBytes::from(bytes.clone())));
     }
-    if given.is_instance_of::<PyByteArray>() || given.is_instance_of::<PyMemoryView>() {
-        let copy = given.py().get_type::<PyBytes>().call1((given,))?;
-        return Ok(Some(PyBackedBytes::from(copy.cast_into::<PyBytes>()?)));
+    // numpy's text is both text and a buffer: then it is a path.
+    if given.is_instance_of::<PyString>() {
+        return Ok(None);
     }
-    Ok(None)
+    let Ok(view) = PyMemoryView::from(given) else {
+        return Ok(None);
+    };
+    let copy = given.py().get_type::<PyBytes>().call1((view,))?;
+    Ok(Some(PyBackedBytes::from(copy.cast_into::<PyBytes>()?)))
 }
 
 /// Adds inputs to a link.

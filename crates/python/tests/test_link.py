@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
 import json
+import mmap
+import os
 import pickle
 import platform
 import subprocess
@@ -52,11 +55,17 @@ def test_every_recorded_case_gives_the_bytes_of_the_command(cubins: Path, tmp_pa
     assert same > 200 and failed > 20, (same, failed)
 
 
-def test_bytes_of_every_type_are_inputs(pair: list[str]) -> None:
+def test_bytes_of_every_type_are_inputs(pair: list[str], tmp_path: Path) -> None:
     expected = culd.link(pair, arch="sm_90").cubin
     saxpy, smooth = (Path(path).read_bytes() for path in pair)
     for other in (smooth, bytearray(smooth), memoryview(smooth), ("smooth", smooth), Path(pair[1])):
         assert culd.link([saxpy, other], arch="sm_90").cubin == expected
+    with (tmp_path / "smooth").open("w+b") as file:
+        file.write(smooth)
+        file.flush()
+        with mmap.mmap(file.fileno(), 0) as mapped:
+            assert culd.link([saxpy, mapped], arch="sm_90").cubin == expected
+    assert culd.link([saxpy, array.array("B", smooth)], arch="sm_90").cubin == expected
     # A slice with steps is no row of bytes in memory.
     stretched = bytes(byte for pair in zip(smooth, smooth) for byte in pair)
     assert culd.link([saxpy, memoryview(stretched)[::2]], arch="sm_90").cubin == expected
@@ -69,14 +78,36 @@ def test_options_are_words_of_the_command_line(pair: list[str], tmp_path: Path) 
     assert culd.link(pair, arch="sm_90").cubin != expected
 
 
+def test_paths_are_any_bytes(pair: list[str], tmp_path: Path) -> None:
+    expected = culd.link(pair, arch="sm_90").cubin
+    for name in ("a b", "ä 日本", os.fsdecode(b"x\xff\xfe"), "new\nline", "'quotes'", "@r", "-o"):
+        folder = tmp_path / name
+        folder.mkdir()
+        copies = [folder / Path(path).name for path in pair]
+        for path, copy in zip(pair, copies):
+            copy.write_bytes(Path(path).read_bytes())
+        assert culd.link(copies, arch="sm_90").cubin == expected, name
+        named = [(copy, copy.read_bytes()) for copy in copies]
+        assert culd.link(named, arch="sm_90").cubin == expected, name
+        texts: list[list[str]] = []
+        for inputs in (copies[:1], named[:1]):
+            with pytest.raises(culd.LinkError) as caught:
+                culd.link(inputs, arch="sm_90")
+            texts.append([line.text for line in caught.value.diagnostics])
+        # Bytes with the name of a file have the messages of the file.
+        assert texts[0] == texts[1] and copies[0].name in texts[0][0], name
+
+
 def test_libraries_are_found_by_name(pair: list[str], tmp_path: Path) -> None:
     member = Path(pair[1]).read_bytes()
     head = f"{'smooth.o/':16}{0:<12}{0:<6}{0:<6}{644:<8}{len(member):<10}`\n"
     archive = b"!<arch>\n" + head.encode() + member + b"\n" * (len(member) % 2)
     (tmp_path / "libsmooth.a").write_bytes(archive)
-    linked = culd.link(pair[:1], "sm_90", [f"-L{tmp_path}"], libraries=["smooth"])
-    functions = [function["name"] for function in linked.report["images"][0]["functions"]]
-    assert functions == ["saxpy", "smooth"]
+    places: list[list[str | Path]] = [[f"-L{tmp_path}"], ["-L", tmp_path]]
+    for options in places:
+        linked = culd.link(pair[:1], "sm_90", options, libraries=["smooth"])
+        functions = [function["name"] for function in linked.report["images"][0]["functions"]]
+        assert functions == ["saxpy", "smooth"]
 
 
 def test_a_failed_link_has_all_its_messages(pair: list[str]) -> None:
@@ -102,6 +133,8 @@ def test_wrong_calls_are_exceptions(pair: list[str], tmp_path: Path) -> None:
     for inputs in (pair[0], b"bytes", [3], [("name", "text")], [("a", b"", 1)], 3):
         with pytest.raises((TypeError, ValueError)):
             culd.link(inputs, arch="sm_90")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a list"):
+        culd.DeviceLink("sm_90")
     half = Path(pair[0]).read_bytes()[:500]
     for given in (str(tmp_path / "missing.o"), half, ("half", half)):
         with pytest.raises(culd.LinkError):

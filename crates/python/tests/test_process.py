@@ -166,6 +166,41 @@ def test_a_program_runs_as_if_python_ran_it(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
+def test_a_program_finds_the_modules_that_python_finds(tmp_path: Path) -> None:
+    # The working folder has a module that no program shall get by `python PROGRAM`.
+    work, real, whole = tmp_path / "work", tmp_path / "real", tmp_path / "whole"
+    for folder, value in ((work, "work"), (real, "real"), (whole, "whole")):
+        folder.mkdir()
+        (folder / "helper.py").write_text(f"VALUE = {value!r}\n")
+    lines = (
+        "try:\n    import helper\n    print(helper.VALUE)\n"
+        "except ImportError:\n    print('none')\n"
+    )
+    for file in (real / "program.py", whole / "__main__.py", work / "module.py"):
+        file.write_text(lines)
+    (tmp_path / "alone.py").write_text(lines)
+    (work / "link.py").symlink_to(real / "program.py")
+
+    def said(*words: str) -> str:
+        command = [sys.executable, "-B", *words]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=work)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.strip()
+
+    expected = [
+        (["../real/program.py"], "real"),
+        (["link.py"], "real"),
+        (["../alone.py"], "none"),
+        (["../whole"], "whole"),
+        (["-m", "module"], "work"),
+    ]
+    for words, value in expected:
+        assert said(*words) == value, words
+        assert said("-m", "culd", "run", *words) == value, words
+    # Isolated, Python searches no folder of the program.
+    assert said("-I", "-m", "culd", "run", "link.py") == "none"
+
+
 def test_module_commands() -> None:
     def said(*words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "culd", *words]

@@ -41,8 +41,10 @@ impl Folders {
         rust.extend(pairs().map(|pair| format!("--remap-path-prefix={pair}")));
         cargo.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
         let mut flags = std::env::var_os("CFLAGS").unwrap_or_default();
-        flags.extend(pairs().map(|pair| OsString::from(format!(" -ffile-prefix-map={pair}"))));
-        cargo.env("CFLAGS", flags);
+        // In quotes, which crate cc reads when it is told to: a folder may have blanks.
+        let quoted = |pair: String| format!(" '-ffile-prefix-map={}'", pair.replace('\'', r"'\''"));
+        flags.extend(pairs().map(|pair| OsString::from(quoted(pair))));
+        cargo.env("CFLAGS", flags).env("CC_SHELL_ESCAPED_FLAGS", "1");
     }
 
     /// Looks for the folders in a file.
@@ -92,6 +94,8 @@ mod tests {
         assert!(
             rust.ends_with("--remap-path-prefix=/h=/home\x1f--remap-path-prefix=/h/c d=/cargo")
         );
-        assert!(value("CFLAGS").contains("-ffile-prefix-map=/h=/home"));
+        let c = value("CFLAGS");
+        assert!(c.ends_with(" '-ffile-prefix-map=/h=/home' '-ffile-prefix-map=/h/c d=/cargo'"));
+        assert_eq!(value("CC_SHELL_ESCAPED_FLAGS"), "1");
     }
 }

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _culd
 from ._culd import CuldError, DeviceLinked, Diagnostic, LinkError, OptionsError
 from ._places import library, nvvm_option, places, preload, program
+
+if TYPE_CHECKING:
+    # Type checkers know it, and nothing has to be installed.
+    from typing_extensions import Buffer
 
 __all__ = [
     "CuldError",
@@ -34,14 +38,9 @@ __all__ = [
 __version__: str = _culd.VERSION
 
 #: An input: its bytes, a path, or bytes with a name for messages.
-Input = Union[
-    bytes,
-    bytearray,
-    memoryview,
-    str,
-    "os.PathLike[str]",
-    tuple[str, Union[bytes, bytearray, memoryview]],
-]
+Input = Union["Buffer", str, "os.PathLike[str]", tuple[Union[str, "os.PathLike[str]"], "Buffer"]]
+#: A word of the command line.
+Word = Union[str, "os.PathLike[str]"]
 
 
 class Linked:
@@ -77,7 +76,7 @@ class Linked:
 def link(
     inputs: Iterable[Input],
     arch: str | None = None,
-    options: str | Sequence[str] = (),
+    options: str | Sequence[Word] = (),
     *,
     libraries: Sequence[str] = (),
 ) -> Linked:
@@ -105,8 +104,10 @@ class DeviceLink:
     >>> open("dlink.o", "wb").write(link.host_object())
     """
 
-    def __init__(self, archs: Iterable[str], options: str | Sequence[str] = ()) -> None:
+    def __init__(self, archs: Iterable[str], options: str | Sequence[Word] = ()) -> None:
         """A device link for `archs` without inputs so far; `options` as for link()."""
+        if isinstance(archs, str):
+            raise TypeError("archs is a list, not a single architecture")
         self._links = [_words(arch, options) for arch in archs]
         self._inputs: list[Input] = []
 
@@ -120,8 +121,9 @@ class DeviceLink:
         return _culd.device_link(self._inputs, self._links, places())
 
 
-def _words(arch: str | None, options: str | Sequence[str]) -> list[str]:
-    words = options.split() if isinstance(options, str) else list(options)
+def _words(arch: str | None, options: str | Sequence[Word]) -> list[str]:
+    given = options.split() if isinstance(options, str) else options
+    words = [os.fsdecode(word) for word in given]
     names = {word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
     if names & {"dlto", "link-time-opt", "lto"} and "nvvmpath" not in names:
         # nvlink wants to know where libnvvm is: in NVIDIA's package, if that is installed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import runpy
 import sys
 
@@ -37,6 +38,10 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def _folder(program: str) -> str:
+    return os.path.dirname(os.path.realpath(program))
+
+
 def _run(words: list[str]) -> int:
     preload()
     if words[0] == "-m":
@@ -44,13 +49,15 @@ def _run(words: list[str]) -> int:
             print(USAGE, file=sys.stderr)
             return 2
         sys.argv = words[1:]
-        # As by `python -m`: the working folder comes first.
-        sys.path.insert(0, os.getcwd())
+        # `python -m culd` has put the working folder first, as `python -m` does for the module.
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = words
-        # As by `python PROGRAM`: the program's folder takes the place of this module's.
-        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+            # As by `python PROGRAM`: the program's folder, symbolic links followed, takes the place
+            # of the working folder. A folder or an archive is searched itself.
+            whole = pkgutil.get_importer(words[0]) is not None
+            sys.path[0] = (os.path.abspath if whole else _folder)(words[0])
         runpy.run_path(words[0], run_name="__main__")
     return 0
 
