@@ -84,6 +84,10 @@ int main(int argc, char **argv) {
       out = argv[++i];
     } else if (!strcmp(word, "-v") || !strcmp(word, "--verbose")) {
       options[option_count++] = "-verbose";
+    } else if ((!strcmp(word, "-uidx") || !strcmp(word, "--uidx-file")) && i + 1 < argc) {
+      char *joined = NULL;
+      if (asprintf(&joined, "-uidx=%s", argv[++i]) < 0) return CANNOT;
+      options[option_count++] = joined;
     } else if (!strncmp(word, "-L", 2)) {
       folders[folder_count++] = word + 2;
     } else if (!strncmp(word, "-l", 2) && strcmp(word, "-lto")) {

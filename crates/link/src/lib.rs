@@ -51,6 +51,8 @@ pub use crate::write::{Counts, Image, Output};
 
 use std::time::Instant;
 
+use culd_cubin::unified::BadUidx;
+
 use crate::attributes::Attributes;
 use crate::base::half::Halves;
 use crate::base::names::Names;
@@ -154,6 +156,10 @@ where
     phases.begin("objects", diags)?;
     if options.index.is_some() && !options.dialect.knows_unified {
         return Err(diags.fatal(Message::UnifiedNotKnown { release: options.dialect }));
+    }
+    let too_long = |index: &IndexFile| !options.dialect.knows_index_tail && index.has_tail();
+    if options.index.as_ref().is_some_and(too_long) {
+        return Err(diags.fatal(BadUidx::Size.into()));
     }
     let mut objects = InputObjects::parse(session, inputs, options, diags)?;
     *unused = system_libraries::remove_unused(&mut objects, inputs, options);

@@ -75,6 +75,9 @@ impl<'d> Attributes<'d> {
         merged: &MergeResult<'d>,
         diags: &mut Diagnostics,
     ) -> Result<Self, Failed> {
+        if slots::are_unknown(graph, merged) {
+            return Err(diags.fatal(Message::SlotsNotKnown { release: merged.draft.dialect }));
+        }
         let numbers = ResourceUse::collect(graph, merged);
         let relocatable = merged.draft.relocatable;
         let entries =

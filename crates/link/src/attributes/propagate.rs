@@ -38,7 +38,7 @@ pub(super) fn propagate<'d>(
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
     call_return_stack(graph, &kernels, unbounded, lists);
-    sparse_mask(graph, merged, &entries, lists);
+    let masked_aliases = sparse_mask(graph, merged, &entries, lists);
     let single_entry = graph.single_entry().filter(|_| entries.len() == 1);
     let dialect = merged.draft.dialect;
     let mixed = granularity::mixed(graph, &kernels, &functions, lists, single_entry, dialect);
@@ -52,7 +52,7 @@ pub(super) fn propagate<'d>(
             false => EntryKind::Kernel,
         })
     };
-    let slots = slots::joined_list(graph, merged, lists, &inherited);
+    let slots = slots::joined_list(graph, merged, lists, &inherited, masked_aliases);
     for &node in &functions {
         if lists.has(node).any(ListTraits::FRAGMENTS) {
             lists.retain(node, |attribute| attribute.code() != code::AT_ENTRY_FRAGMENTS);
@@ -102,30 +102,39 @@ fn call_return_stack(
 }
 
 /// SPARSE_MMA_MASK: if one function has it, all get it, and entries inherit the union. An alias
-/// counts as a function without it.
+/// counts as a function without it. Returns how many jump slots are aliases of the first one that
+/// give it another mask.
 fn sparse_mask(
     graph: &CallGraph,
     merged: &MergeResult<'_>,
     entries: &[NodeId],
     lists: &mut AttributeLists<'_>,
-) {
-    const WITHOUT: u32 = 0x8000;
+) -> usize {
+    const WITHOUT: u32 = slots::WITHOUT_MASK;
     let code = code::SPARSE_MMA_MASK;
     if !lists.any(ListTraits::SPARSE_MASK) {
-        return;
+        return 0;
     }
     let has_own = |node: NodeId| {
         merged.function_infos[node].is_some() && lists.has(node).any(ListTraits::SPARSE_MASK)
     };
     let single = graph.single_entry().is_some() && entries.len() == 1;
     // In a program with one entry, nvlink collects nothing if every function has the attribute.
-    let defined =
-        |node: &NodeId| merged.draft.symbols[merged.function(graph, *node)].section.is_some();
+    // A function without name that -g keeps has none (case dialects/slots-with-g-12-4).
+    let nameless = merged.draft.dialect.has_nameless_function;
+    let defined = |node: &NodeId| {
+        let symbol = &merged.draft.symbols[merged.function(graph, *node)];
+        symbol.section.is_some() || nameless && merged.draft.names.get(symbol.name).is_empty()
+    };
     let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let complete = || graph.nodes.ids().filter(defined).all(has_own);
     if single && !graph.any_dead() && complete() {
-        return;
+        return 0;
     }
+    let aliases = match merged.draft.dialect.slots_are_aliases {
+        true => merged.unified.slots.len().saturating_sub(1),
+        false => 0,
+    };
     let mask = || OutAttribute::Number { format: format::HALF, code, value: WITHOUT };
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
     for node in graph.nodes.ids().filter(|&node| !is_slot(node)) {
@@ -136,6 +145,14 @@ fn sparse_mask(
         } else if let Some(main) = aliased(graph, merged, node) {
             is_alias[node] = true;
             lists.push(main, mask());
+        }
+    }
+    if aliases > 0 {
+        for slot in merged.unified.slots.iter().skip(1) {
+            let program = merged.draft.symbols[slot.stub].program;
+            if let Some(node) = program.and_then(|program| graph.node(program)) {
+                is_alias[node] = true;
+            }
         }
     }
     let own = |node: NodeId| {
@@ -155,6 +172,7 @@ fn sparse_mask(
             list[at] = list[at].with_number(mask);
         }
     }
+    aliases
 }
 
 /// The function whose code an alias names. A function inside another one's code is not an alias.

@@ -6,6 +6,7 @@
 //! CRS_STACK_SIZE and attribute 0x66. At the end is one SPARSE_MMA_MASK of 0 (cases
 //! unified/attributes, unified/sparse-mma).
 
+use culd_cubin::arch::Flavour;
 use culd_cubin::attr::{code, format};
 use hashbrown::HashMap;
 
@@ -13,14 +14,34 @@ use super::attribute::OutAttribute;
 use super::lists::{AttributeLists, ListTraits};
 use crate::base::id::NodeId;
 use crate::callgraph::CallGraph;
+use crate::draft::kind::SectionKind;
 use crate::draft::merged::MergeResult;
 
-/// The attributes of all jump slots, in output order.
+/// True for a program whose jump slots cannot be linked by its release: for sm_100 and later before
+/// 13.0, and, where their registers are counted, with several that are entries, because in which
+/// order is not known (docs/DIALECTS.md, CUDA 12 and 11.8).
+pub(super) fn are_unknown(graph: &CallGraph, merged: &MergeResult<'_>) -> bool {
+    let draft = &merged.draft;
+    if merged.unified.slots.is_empty() || draft.first_of(SectionKind::Index).is_none() {
+        return false;
+    }
+    let is_slot = |entry: &&NodeId| merged.is_jump_slot(merged.function(graph, **entry));
+    let (mercury, dialect) = (draft.flavour == Flavour::Mercury, draft.dialect);
+    mercury && dialect.all_in_header
+        || dialect.counts_registers_of_slots && graph.entries().iter().filter(is_slot).count() > 1
+}
+
+/// SPARSE_MMA_MASK of a function that had none.
+pub(super) const WITHOUT_MASK: u32 = 0x8000;
+
+/// The attributes of all jump slots, in output order. `masked_aliases` slots count as names of the
+/// first one and give it a mask each ([`super::propagate`]).
 pub(super) fn joined_list<'d>(
     graph: &CallGraph,
     merged: &MergeResult<'d>,
     lists: &AttributeLists<'d>,
     taken: &InheritanceOrder,
+    masked_aliases: usize,
 ) -> Vec<OutAttribute<'d>> {
     let is_slot = |node: &NodeId| merged.is_jump_slot(merged.function(graph, *node));
     let slots: Vec<NodeId> = merged.info_order.iter().copied().filter(is_slot).collect();
@@ -37,9 +58,14 @@ pub(super) fn joined_list<'d>(
     later.retain(|(_, attribute)| !left_out.contains(&attribute.code()));
     later.sort_by_key(|(when, _)| **when);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
-    if !slots.is_empty() && lists.any(ListTraits::SPARSE_MASK) {
+    let mask = |value| {
         let code = code::SPARSE_MMA_MASK;
-        joined.push(OutAttribute::Number { format: format::HALF, code, value: 0 });
+        OutAttribute::Number { format: format::HALF, code, value }
+    };
+    if merged.draft.dialect.slots_are_aliases {
+        joined.extend((0..masked_aliases).map(|_| mask(WITHOUT_MASK)));
+    } else if !slots.is_empty() && lists.any(ListTraits::SPARSE_MASK) {
+        joined.push(mask(0));
     }
     joined
 }

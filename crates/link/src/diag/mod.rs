@@ -83,6 +83,7 @@ impl Message {
             | Message::ForOneArch { .. }
             | Message::No64BitFlag { .. }
             | Message::UnifiedNotKnown { .. }
+            | Message::SlotsNotKnown { .. }
             | Message::AbiMismatch { .. }
             | Message::BeforeCuda12 { .. }
             | Message::AcceleratedMismatch
@@ -137,6 +138,11 @@ pub enum Message {
     No64BitFlag { file: String },
     #[error("Unified functions and variables cannot be linked by the rules of CUDA {release}")]
     UnifiedNotKnown {
+        #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
+        release: &'static Dialect,
+    },
+    #[error("Jump slots of such a program cannot be linked by the rules of CUDA {release}")]
+    SlotsNotKnown {
         #[cfg_attr(feature = "serde", serde(serialize_with = "as_text"))]
         release: &'static Dialect,
     },

@@ -2,6 +2,8 @@
 
 use culd_cubin::elf::sht;
 
+use crate::options::dialect::Dialect;
+
 /// The kind of an output section. The order of the variants is the order in the file, except that
 /// the kinds without bytes keep their order of creation among themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,7 @@ impl SectionKind {
     }
 
     /// `sh_type`. An object that is linked again keeps CUDA's own types.
-    pub(super) fn sh_type(self, relocatable: bool) -> u32 {
+    pub(super) fn sh_type(self, relocatable: bool, dialect: &Dialect) -> u32 {
         match self {
             SectionKind::Parameters if relocatable => sht::CUDA_CONSTANT0,
             SectionKind::Constant(bank) if relocatable => sht::CUDA_CONSTANT0 + u32::from(bank),
@@ -123,6 +125,7 @@ impl SectionKind {
             SectionKind::VariableIds => sht::CUDA_UDT_ENTRY,
             SectionKind::Index => sht::CUDA_UIDX,
             SectionKind::JumpSlots => sht::CUDA_UFT,
+            SectionKind::UnifiedData if !dialect.types_unified_data => sht::PROGBITS,
             SectionKind::UnifiedData => sht::CUDA_UDT,
             SectionKind::CallGraph => sht::CUDA_CALLGRAPH,
             SectionKind::Prototype => sht::CUDA_PROTOTYPE,

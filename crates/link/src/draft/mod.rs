@@ -382,7 +382,7 @@ impl<'d> Draft<'d> {
         let section = self.sections.push(OutSection {
             name,
             kind,
-            sh_type: kind.sh_type(self.relocatable),
+            sh_type: kind.sh_type(self.relocatable, self.dialect),
             flags,
             align,
             owner: None,

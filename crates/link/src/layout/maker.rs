@@ -85,7 +85,25 @@ impl ContentMaker<'_, '_> {
             .collect();
         stacks.sort_unstable_by_key(|stack| stack.0);
         stacks.iter().for_each(|(_, record)| record.write(&mut out, &index));
+        if self.merged.draft.dialect.counts_registers_of_slots {
+            self.registers_of_slots(&mut out);
+        }
         out
+    }
+
+    /// The register counts of jump slots that are entries (case dialects/slots-12-6).
+    fn registers_of_slots(&self, out: &mut Vec<u8>) {
+        let entries = self.graph.entries().iter().zip(&self.attributes.entries);
+        let slots = entries.map(|(&entry, facts)| (self.merged.function(self.graph, entry), facts));
+        let mut slots: Vec<(u32, FileAttribute<'_>)> = slots
+            .filter(|slot| self.merged.is_jump_slot(slot.0))
+            .map(|(function, facts)| {
+                let (code, number) = (code::REGCOUNT, facts.registers);
+                (self.symbol(function), FileAttribute::About { code, function, number })
+            })
+            .collect();
+        slots.sort_unstable_by_key(|slot| slot.0);
+        slots.iter().for_each(|(_, record)| record.write(out, &|symbol| self.symbol(symbol)));
     }
 
     /// All `.nv.info.<function>`.

@@ -106,6 +106,9 @@ impl<'d> Merger<'_, 'd> {
         let node = self.node_of_text.get(code);
         let Some(node) = node.or_else(|| self.slot_node(id, object, input)) else { return };
         let section = self.info_of_code.get(code).unwrap_or_else(|| {
+            if self.merged.unified.slots_table == Some(code) {
+                return self.first_slots_info(code);
+            }
             let program = self.graph.nodes[node];
             let own = info.function.and_then(|function| self.symbols.of(id, function));
             let names = &mut self.merged.draft.names;

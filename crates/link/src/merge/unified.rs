@@ -8,8 +8,9 @@ use culd_cubin::unified::SLOT;
 use culd_cubin::{Section, SectionIndex, Symbol};
 
 use super::Merger;
+use crate::base::derived_names::Prefix;
 use crate::base::half::HalfBytes;
-use crate::base::id::{NodeId, ObjectId, OutSymbolId};
+use crate::base::id::{NodeId, ObjectId, OutSymbolId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
 use crate::draft::unified::{JumpSlot, UnifiedEntry};
@@ -34,9 +35,11 @@ impl<'d> Merger<'_, 'd> {
             let output = &mut self.merged.draft.sections[section];
             output.function = Some(out);
             output.registers = (input.info >> 24) as u8;
-            let info = self.merged.draft.names.intern(b".nv.info..nv.uft");
             self.merged.unified.slots_table = Some(section);
-            self.merged.unified.slots_info = Some(self.info_section(info, section));
+            if !self.merged.draft.dialect.slots_are_aliases {
+                let info = self.merged.draft.names.intern(b".nv.info..nv.uft");
+                self.merged.unified.slots_info = Some(self.info_section(info, section));
+            }
             section
         });
         let base = self.merged.draft.sections[section].append(input.data, input.size, SLOT);
@@ -68,6 +71,18 @@ impl<'d> Merger<'_, 'd> {
             input.size,
             input.align(),
         );
+    }
+
+    /// The attributes of all jump slots of a program in which they are those of the first slot.
+    /// They are created where the first attributes of a slot are read.
+    pub(super) fn first_slots_info(&mut self, table: SectionId) -> SectionId {
+        let draft = &mut self.merged.draft;
+        let first = draft.sections[table].function;
+        let name = first.map_or(draft.sections[table].name, |first| draft.symbols[first].name);
+        let name = draft.names.derived(Prefix::Info, name);
+        let section = self.info_section(name, table);
+        self.merged.unified.slots_info = Some(section);
+        section
     }
 
     /// The function of the jump slot that an attribute list is about.

@@ -178,7 +178,19 @@ dialects! {
     /// `-w` silences the linker's own warnings.
     silences_warnings: bool = before(130);
     /// How unified functions and variables are linked is known.
-    knows_unified: bool = since(130);
+    knows_unified: bool = since(124);
+    /// In a program, all jump slots are one function with several names, so that they share the
+    /// attributes of the first slot. Later, the table of slots has attributes of its own.
+    slots_are_aliases: bool = before(126);
+    /// Index files of version 2 and later have more bytes at their end.
+    knows_index_tail: bool = since(130);
+    /// Jump slots that are entries have register counts, behind all else in the program's
+    /// attributes, and barriers in the flags of their table.
+    counts_registers_of_slots: bool = before(128);
+    /// The section of unified variables has a type of its own in programs.
+    types_unified_data: bool = since(128);
+    /// Records about `__UFT_OFFSET` stay in programs without unified functions.
+    keeps_offset_of_slots: bool = before(126);
     /// `-r` makes an object; older releases accept the option and make a program.
     makes_objects: bool = since(130);
 

@@ -19,4 +19,10 @@ impl IndexFile {
         let uidx = Uidx::parse(&bytes)?;
         Ok(IndexFile { bytes, uidx })
     }
+
+    /// True for a file with more bytes at its end than its functions and variables take. Releases
+    /// before 13.0 do not know them and find the file malformed (case dialects/index-tail-12-4).
+    pub(crate) fn has_tail(&self) -> bool {
+        Uidx { version: 1, ..self.uidx.clone() }.bytes().len() < self.bytes.len()
+    }
 }

@@ -457,11 +457,12 @@ impl<'d> RelocResolver<'_, 'd> {
         // (case unified/plain).
         let slots = || self.merged.unified.function_ids.is_some();
         let is_offset = symbol.name == b"__UFT_OFFSET";
+        let keeps_offset = self.merged.draft.dialect.keeps_offset_of_slots;
         if is_unified_table(symbol.name) {
             let describes = |desc: &RelocDesc| desc.observed == Observed::FunctionOnly;
             return if context.desc.is_some_and(describes) {
                 ResolvedSymbol::Fatal(context.bad(NO_FUNCTION))
-            } else if self.unified && (!is_offset || slots()) {
+            } else if self.unified && (!is_offset || keeps_offset || slots()) {
                 ResolvedSymbol::Address { symbol: out, base: 0 }
             } else if context.wants_unified() && !is_offset {
                 ResolvedSymbol::Fatal(Box::new(DELETED))
