@@ -175,6 +175,24 @@ fn a_slot_counts_by_its_bytes() {
     assert!(link(&options, &inputs, 1).expect("threads").image.is_some());
 }
 
+/// nvlink 12.4 does not look at the version of an index file. That of version 2 with the bytes that
+/// 13.0 wants at its end is too long for it.
+#[test]
+fn before_13_an_index_file_has_nothing_behind_its_places() {
+    let case = case::named("dialects/one-slot-12-4").expect("the recorded case");
+    let (_, index) = case.index_files().expect("index files").remove(0);
+    let mut options = case_options(&case, &case.arguments()).expect("options");
+    let mut uidx = Uidx::parse(&index).expect("an index file");
+    let malformed = &["fatal   : Internal error: malformed uidx input"][..];
+    for (version, expected) in [(1, &[][..]), (2, malformed)] {
+        uidx.version = version;
+        options.index = Some(IndexFile::parse(uidx.bytes()).expect("an index file"));
+        let outcome = link(&options, &case.inputs().expect("inputs"), 1).expect("threads");
+        assert_eq!(lines(&outcome), expected);
+        assert_eq!(outcome.image.is_some(), expected.is_empty());
+    }
+}
+
 /// nvlink's table of such slots is wrong (docs/DIFFERENCES.md, slots-with-frames).
 #[test]
 fn a_program_has_no_table_of_slots_with_frames() {

@@ -21,7 +21,7 @@ impl IndexFile {
     }
 
     /// True for a file with more bytes at its end than its functions and variables take. Releases
-    /// before 13.0 do not know them and find the file malformed (case dialects/index-tail-12-4).
+    /// before 13.0 do not know them and find the file malformed (nvlink 12.4 and 12.5).
     pub(crate) fn has_tail(&self) -> bool {
         Uidx { version: 1, ..self.uidx.clone() }.bytes().len() < self.bytes.len()
     }
