@@ -88,6 +88,9 @@ pub const PLACE: usize = 24;
 /// From this version on a uidx file ends with 16 bytes more for each function.
 pub const TAIL_VERSION: u32 = 2;
 
+/// Bytes for each function at the end of a uidx file.
+const TAIL: usize = 16;
+
 /// The place of one function or variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnifiedPlace {
@@ -154,7 +157,7 @@ impl Uidx {
         let (functions, variables) =
             (usize::try_from(functions).ok()?, usize::try_from(variables).ok()?);
         let places = functions.checked_add(variables)?.checked_mul(PLACE)?;
-        let tail = if version < TAIL_VERSION { 0 } else { functions.checked_mul(16)? };
+        let tail = if version < TAIL_VERSION { 0 } else { functions.checked_mul(TAIL)? };
         if data.len() != HEADER.checked_add(places)?.checked_add(tail)? {
             return None;
         }
@@ -186,10 +189,13 @@ impl Uidx {
                 out.extend_from_slice(&word.to_le_bytes());
             }
         }
-        if self.version >= TAIL_VERSION {
-            out.resize(out.len() + 16 * self.functions.places.len(), 0);
-        }
+        out.resize(out.len() + self.tail(), 0);
         out
+    }
+
+    /// Bytes behind the places.
+    pub fn tail(&self) -> usize {
+        if self.version < TAIL_VERSION { 0 } else { TAIL * self.functions.places.len() }
     }
 }
 

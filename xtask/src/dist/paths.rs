@@ -41,7 +41,8 @@ impl Folders {
         rust.extend(pairs().map(|pair| format!("--remap-path-prefix={pair}")));
         cargo.env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"));
         let mut flags = std::env::var_os("CFLAGS").unwrap_or_default();
-        // In quotes, which crate cc reads when it is told to: a folder may have blanks.
+        // A folder may have blanks, so each flag stands in quotes. The crate `cc` reads them if
+        // CC_SHELL_ESCAPED_FLAGS is set.
         let quoted = |pair: String| format!(" '-ffile-prefix-map={}'", pair.replace('\'', r"'\''"));
         flags.extend(pairs().map(|pair| OsString::from(quoted(pair))));
         cargo.env("CFLAGS", flags).env("CC_SHELL_ESCAPED_FLAGS", "1");

@@ -63,8 +63,7 @@ pub(super) fn add(
     if merged.fixed.notes.is_none() {
         // Since 12.8 not those of jump slots, which have one section (case dialects/slots-12-9).
         let counts_slots = merged.draft.dialect.counts_registers_of_slots;
-        let is_slot = |entry: NodeId| merged.is_jump_slot(merged.function(graph, entry));
-        let counts = |entry| needed[entry] > 0 && (counts_slots || !is_slot(entry));
+        let counts = |entry| needed[entry] > 0 && (counts_slots || !merged.is_slot(graph, entry));
         let entries = graph.entries().iter().filter(|&&entry| counts(entry));
         changed.extend(entries.map(|&entry| (entry, needed[entry])));
         return FlagBarriers { in_inputs: true, changed };

@@ -35,7 +35,7 @@ pub(super) fn propagate<'d>(
     entries.iter().for_each(|&entry| is_entry[entry] = true);
     let passes_on = |&node: &NodeId| !is_entry[node] || graph.is_driver_function(node);
     let functions: Vec<NodeId> = merged.info_order.iter().copied().filter(passes_on).collect();
-    let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
+    let is_slot = |node: NodeId| merged.is_slot(graph, node);
     let kernels: Vec<NodeId> = entries.iter().copied().filter(|&entry| !is_slot(entry)).collect();
     call_return_stack(graph, &kernels, unbounded, lists);
     let masked_aliases = sparse_mask(graph, merged, &entries, lists);
@@ -110,7 +110,6 @@ fn sparse_mask(
     entries: &[NodeId],
     lists: &mut AttributeLists<'_>,
 ) -> usize {
-    const WITHOUT: u32 = slots::WITHOUT_MASK;
     let code = code::SPARSE_MMA_MASK;
     if !lists.any(ListTraits::SPARSE_MASK) {
         return 0;
@@ -126,39 +125,35 @@ fn sparse_mask(
         let symbol = &merged.draft.symbols[merged.function(graph, *node)];
         symbol.section.is_some() || nameless && merged.draft.names.get(symbol.name).is_empty()
     };
-    let is_slot = |node: NodeId| merged.is_jump_slot(merged.function(graph, node));
     let complete = || graph.nodes.ids().filter(defined).all(has_own);
     if single && !graph.any_dead() && complete() {
         return 0;
     }
     let aliases = match merged.draft.dialect.slots_are_aliases {
-        true => merged.unified.slots.len().saturating_sub(1),
-        false => 0,
+        true => merged.unified.slots.get(1..).unwrap_or_default(),
+        false => &[],
     };
-    let mask = || OutAttribute::Number { format: format::HALF, code, value: WITHOUT };
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
-    for node in graph.nodes.ids().filter(|&node| !is_slot(node)) {
+    for node in graph.nodes.ids().filter(|&node| !merged.is_slot(graph, node)) {
         if merged.function_infos[node].is_some() {
             if !lists.has(node).any(ListTraits::SPARSE_MASK) {
-                lists.push(node, mask());
+                lists.push(node, slots::mask(slots::WITHOUT_MASK));
             }
         } else if let Some(main) = aliased(graph, merged, node) {
             is_alias[node] = true;
-            lists.push(main, mask());
+            lists.push(main, slots::mask(slots::WITHOUT_MASK));
         }
     }
-    if aliases > 0 {
-        for slot in merged.unified.slots.iter().skip(1) {
-            let program = merged.draft.symbols[slot.stub].program;
-            if let Some(node) = program.and_then(|program| graph.node(program)) {
-                is_alias[node] = true;
-            }
+    for slot in aliases {
+        let program = merged.draft.symbols[slot.stub].program;
+        if let Some(node) = program.and_then(|program| graph.node(program)) {
+            is_alias[node] = true;
         }
     }
     let own = |node: NodeId| {
         let all = lists[node].iter().filter(|attribute| attribute.code() == code);
         let own = all.fold(0, |mask, attribute| mask | attribute.number());
-        own | if is_alias[node] { WITHOUT } else { 0 }
+        own | if is_alias[node] { slots::WITHOUT_MASK } else { 0 }
     };
     let mut masks = graph.fold_entries(0, own, |a, b| a | b);
     if single {
@@ -172,7 +167,7 @@ fn sparse_mask(
             list[at] = list[at].with_number(mask);
         }
     }
-    aliases
+    aliases.len()
 }
 
 /// The function whose code an alias names. A function inside another one's code is not an alias.

@@ -22,10 +22,11 @@ use crate::draft::merged::MergeResult;
 /// order is not known (docs/DIALECTS.md, CUDA 12 and 11.8).
 pub(super) fn are_unknown(graph: &CallGraph, merged: &MergeResult<'_>) -> bool {
     let draft = &merged.draft;
+    // Slots without an index file are an error of their own.
     if merged.unified.slots.is_empty() || draft.first_of(SectionKind::Index).is_none() {
         return false;
     }
-    let is_slot = |entry: &&NodeId| merged.is_jump_slot(merged.function(graph, **entry));
+    let is_slot = |entry: &&NodeId| merged.is_slot(graph, **entry);
     let (mercury, dialect) = (draft.flavour == Flavour::Mercury, draft.dialect);
     mercury && dialect.all_in_header
         || dialect.counts_registers_of_slots && graph.entries().iter().filter(is_slot).count() > 1
@@ -33,6 +34,11 @@ pub(super) fn are_unknown(graph: &CallGraph, merged: &MergeResult<'_>) -> bool {
 
 /// SPARSE_MMA_MASK of a function that had none.
 pub(super) const WITHOUT_MASK: u32 = 0x8000;
+
+/// The attribute SPARSE_MMA_MASK.
+pub(super) fn mask<'d>(value: u32) -> OutAttribute<'d> {
+    OutAttribute::Number { format: format::HALF, code: code::SPARSE_MMA_MASK, value }
+}
 
 /// The attributes of all jump slots, in output order. `masked_aliases` slots count as names of the
 /// first one and give it a mask each ([`super::propagate`]).
@@ -43,8 +49,8 @@ pub(super) fn joined_list<'d>(
     taken: &InheritanceOrder,
     masked_aliases: usize,
 ) -> Vec<OutAttribute<'d>> {
-    let is_slot = |node: &NodeId| merged.is_jump_slot(merged.function(graph, *node));
-    let slots: Vec<NodeId> = merged.info_order.iter().copied().filter(is_slot).collect();
+    let slots = merged.info_order.iter().copied().filter(|&node| merged.is_slot(graph, node));
+    let slots: Vec<NodeId> = slots.collect();
     let taken = |node: NodeId| taken.get(&node).map_or(&[][..], Vec::as_slice);
     let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken(node).len());
     let own = slots.iter().rev().flat_map(|&node| split(node).0);
@@ -58,10 +64,6 @@ pub(super) fn joined_list<'d>(
     later.retain(|(_, attribute)| !left_out.contains(&attribute.code()));
     later.sort_by_key(|(when, _)| **when);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
-    let mask = |value| {
-        let code = code::SPARSE_MMA_MASK;
-        OutAttribute::Number { format: format::HALF, code, value }
-    };
     if merged.draft.dialect.slots_are_aliases {
         joined.extend((0..masked_aliases).map(|_| mask(WITHOUT_MASK)));
     } else if !slots.is_empty() && lists.any(ListTraits::SPARSE_MASK) {

@@ -395,9 +395,7 @@ impl LinkedProgram<'_, '_> {
         // The dump of the call graph lists every callee that raises the count of an entry.
         let dump = self.options.dump_callgraph;
         // Jump slots are watched for their limits only, not for the dump.
-        let is_slot = |place: usize| {
-            self.merged.is_jump_slot(self.merged.function(&self.graph, entries[place]))
-        };
+        let is_slot = |place: usize| self.merged.is_slot(&self.graph, entries[place]);
         let watched =
             |&place: &usize| exceeded[place].is_some() || dump.is_some() && !is_slot(place);
         let watched: Vec<usize> = (0..entries.len()).filter(watched).collect();

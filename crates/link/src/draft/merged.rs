@@ -273,6 +273,11 @@ impl<'d> MergeResult<'d> {
         section.is_some_and(|section| self.draft.sections[section].kind == SectionKind::JumpSlots)
     }
 
+    /// True for a live function that is one of a jump slot.
+    pub(crate) fn is_slot(&self, graph: &CallGraph, node: NodeId) -> bool {
+        self.is_jump_slot(self.function(graph, node))
+    }
+
     /// True for the function of the jump slot that was read first: the section of all slots is
     /// named after it.
     pub(crate) fn is_first_slot(&self, function: OutSymbolId) -> bool {

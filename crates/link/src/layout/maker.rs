@@ -70,7 +70,7 @@ impl ContentMaker<'_, '_> {
         // nvlink's finalizer treats all jump slots as one function, with the number of the last one
         // (case unified/attributes-order on sm_100).
         let finalized = self.half == Half::Sass && self.merged.draft.flavour == Flavour::Mercury;
-        let is_slot = |entry| self.merged.is_jump_slot(self.merged.function(self.graph, entry));
+        let is_slot = |entry| self.merged.is_slot(self.graph, entry);
         let slots = facts().filter(|fact| finalized && is_slot(*fact.0));
         let last_slot =
             slots.max_by_key(|fact| self.symbol(self.merged.function(self.graph, *fact.0)));
@@ -86,24 +86,15 @@ impl ContentMaker<'_, '_> {
         stacks.sort_unstable_by_key(|stack| stack.0);
         stacks.iter().for_each(|(_, record)| record.write(&mut out, &index));
         if self.merged.draft.dialect.counts_registers_of_slots {
-            self.registers_of_slots(&mut out);
+            // The register count of the jump slot that is an entry (case dialects/slots-12-6).
+            // Programs with several are refused ([`crate::attributes`]).
+            if let Some((&entry, facts)) = facts().find(|fact| is_slot(*fact.0)) {
+                let (function, number) = (self.merged.function(self.graph, entry), facts.registers);
+                let code = code::REGCOUNT;
+                FileAttribute::About { code, function, number }.write(&mut out, &index);
+            }
         }
         out
-    }
-
-    /// The register counts of jump slots that are entries (case dialects/slots-12-6).
-    fn registers_of_slots(&self, out: &mut Vec<u8>) {
-        let entries = self.graph.entries().iter().zip(&self.attributes.entries);
-        let slots = entries.map(|(&entry, facts)| (self.merged.function(self.graph, entry), facts));
-        let mut slots: Vec<(u32, FileAttribute<'_>)> = slots
-            .filter(|slot| self.merged.is_jump_slot(slot.0))
-            .map(|(function, facts)| {
-                let (code, number) = (code::REGCOUNT, facts.registers);
-                (self.symbol(function), FileAttribute::About { code, function, number })
-            })
-            .collect();
-        slots.sort_unstable_by_key(|slot| slot.0);
-        slots.iter().for_each(|(_, record)| record.write(out, &|symbol| self.symbol(symbol)));
     }
 
     /// All `.nv.info.<function>`.

@@ -19,10 +19,4 @@ impl IndexFile {
         let uidx = Uidx::parse(&bytes)?;
         Ok(IndexFile { bytes, uidx })
     }
-
-    /// True for a file with more bytes at its end than its functions and variables take. Releases
-    /// before 13.0 do not know them and find the file malformed (nvlink 12.4 and 12.5).
-    pub(crate) fn has_tail(&self) -> bool {
-        Uidx { version: 1, ..self.uidx.clone() }.bytes().len() < self.bytes.len()
-    }
 }
