@@ -193,6 +193,30 @@ fn before_13_an_index_file_has_nothing_behind_its_places() {
     }
 }
 
+/// In a program with one kernel, no slot is an entry. With more kernels all are, and in which order
+/// nvlink before 12.8 writes their register counts is not known.
+#[test]
+fn several_slots_that_are_entries_are_refused_before_12_8() {
+    let case = case::named("dialects/slots-12-4").expect("the recorded case");
+    let (_, index) = case.index_files().expect("index files").remove(0);
+    let mut options = case_options(&case, &case.arguments()).expect("options");
+    options.index = Some(IndexFile::parse(index).expect("an index file"));
+    let mut inputs = case.inputs().expect("inputs");
+    assert!(link(&options, &inputs, 1).expect("threads").image.is_some());
+    let others = case::named("dialects/late-arrays-12-1").expect("the recorded case");
+    for (name, bytes) in others.inputs().expect("inputs") {
+        inputs.push((format!("other-{name}"), bytes));
+    }
+    for (release, refused) in [("12.4", true), ("12.6", true), ("12.8", false), ("12.9", false)] {
+        options.dialect = release.parse().expect("a release");
+        let outcome = link(&options, &inputs, 1).expect("threads");
+        let line = "fatal   : Jump slots of such a program cannot be linked by the rules of CUDA";
+        let expected = refused.then(|| format!("{line} {release}"));
+        assert_eq!(lines(&outcome), expected.into_iter().collect::<Vec<_>>());
+        assert_eq!(outcome.image.is_some(), !refused);
+    }
+}
+
 /// nvlink's table of such slots is wrong (docs/DIFFERENCES.md, slots-with-frames).
 #[test]
 fn a_program_has_no_table_of_slots_with_frames() {
