@@ -187,6 +187,34 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
     assert!(world.words().contains("--option -Xnvvm=-opt-level=2"));
 }
 
+#[test]
+fn the_whole_program_is_verified_and_has_side_outputs() {
+    let world = LtoFolder::new();
+    world.compiler();
+    let done = world.run("a.ltoir b.ltoir -o out --verify --stats --trace=t --report=r.json");
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    let bytes = format!("{:>12}  output bytes\n", world.whole().len());
+    assert!(said(&done).starts_with(&bytes), "{}", said(&done));
+    assert!(fs::read_to_string(world.path("t")).unwrap().contains("\"name\":\"write\""));
+    assert!(exists(&world.path("r.json")));
+    let done = world.run("-emit-ptx a.ltoir b.ltoir -o text --verify --trace=t2 --report=r2.json");
+    let note = "  >>> '--report' has no effect: -emit-ptx makes PTX and no cubin\n";
+    assert_eq!((said(&done).as_str(), done.status.code()), (note, Some(0)));
+    assert!(exists(&world.path("t2")) && !exists(&world.path("r2.json")));
+    // A ptxas that makes no sound cubin.
+    world.script(
+        "ptxas",
+        "head -c 600 whole.cubin > elf.o"
+            .replace("whole", world.path("whole").to_str().unwrap())
+            .as_str(),
+    );
+    fs::remove_file(world.path("out")).unwrap();
+    let done = world.run("a.ltoir b.ltoir -o out --verify");
+    assert_eq!(done.status.code(), Some(1));
+    assert!(said(&done).contains("; ptxas made it, and nothing was written"), "{}", said(&done));
+    assert!(!exists(&world.path("out")));
+}
+
 /// nvlink's line about two options.
 const EXTENDED: &str = "culd info    : Incompatible options '-split-compile' and \
                         '-split-compile-extended', using '-split-compile-extended'\n";

@@ -335,6 +335,85 @@ fn standard_output_is_for_text_alone() {
     assert!(!place.join("-").exists());
 }
 
+/// Runs culd in `place`; it must fail. Returns the first line of standard error.
+fn refusal(place: &Path, words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
+    assert_eq!(run.status, 1, "{words:?}: {}", run.stderr);
+    run.stderr.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_report_takes_the_place_of_no_input_and_of_no_output() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    for ending in ["json", "html", "txt", "dot", "svg", "tar", "list"] {
+        fs::copy(place.join("saxpy.cubin"), place.join(format!("in.{ending}"))).expect("an input");
+    }
+    std::os::unix::fs::symlink("in.list", place.join("to-in.list")).expect("a link");
+    let input = fs::read(place.join("saxpy.cubin")).expect("an input");
+    for (option, path) in [
+        ("report", "in.json"),
+        ("report", "in.html"),
+        ("report", "in.txt"),
+        ("map", "in.list"),
+        ("map", "to-in.list"),
+        ("callgraph", "in.dot"),
+        ("callgraph", "in.svg"),
+        ("why-extract", "in.list"),
+        ("reproduce", "in.tar"),
+        ("dependency-file", "./in.list"),
+        ("trace", "in.list"),
+    ] {
+        let source = path.trim_start_matches("to-").trim_start_matches("./");
+        let word = format!("--{option}={path}");
+        let said = refusal(place, &["-arch=sm_90", source, "smooth.cubin", "-o", "o", &word]);
+        let line = format!("culd fatal   : Could not write '{path}' (--{option}): it is an input");
+        assert_eq!(said, line);
+        assert!(fs::read(place.join(source)).expect("the input") == input, "{word}");
+        assert!(!place.join("o").exists(), "{word}");
+    }
+    let said = refusal(place, &["size", "in.json", "--report=in.json"]);
+    assert_eq!(said, "culd fatal   : Could not write 'in.json' (--report): it is an input");
+    assert!(fs::read(place.join("in.json")).expect("the input") == input);
+
+    let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin"];
+    for (words, path, option, other) in [
+        (&["-o=o", "--map=./o"][..], "./o", "map", "output-file"),
+        (&["-o=o", "--map=m", "--trace=m"], "m", "trace", "map"),
+        (&["-o=o", "--report=m.txt", "--report=m.txt"], "m.txt", "report", "report"),
+        (&["-o=o", "--map=f", "--register-link-binaries=f"], "f", "map", "register-link-binaries"),
+        (&["-o=o", "--map=f", "-time=f"], "f", "map", "time"),
+    ] {
+        let said = refusal(place, &[&inputs[..], words].concat());
+        let what = format!("'{path}' (--{option}): it is the file of '--{other}' too");
+        assert_eq!(said, format!("culd fatal   : Could not write {what}"));
+        assert!(!place.join("o").exists(), "{words:?}");
+    }
+    // A device and standard output have room for several.
+    let shared = ["-o=o", "--map=/dev/null", "--trace=/dev/null", "--why-extract=-", "-time=-"];
+    culd(place, &[&inputs[..], &shared, &["--dependency-file=-"]].concat());
+}
+
+#[test]
+fn reports_of_no_cubin_are_said_to_be_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    let reports = ["--report=r.json", "--map=m", "--trace=t", "--cref"];
+    let words = [&["-arch=compute_90", "saxpy.cubin", "smooth.cubin", "-o=o"], &reports[..]];
+    let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
+    let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
+    let note =
+        |option| format!("  >>> '--{option}' has no effect: -arch=compute_90 links nothing\n");
+    assert_eq!(run.stderr, ["report", "map", "cref", "trace"].map(note).concat());
+    assert_eq!(run.status, 0);
+    let words: Vec<String> = words.into_iter().chain(["-no-notes".to_owned()]).collect();
+    let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
+    assert_eq!((run.status, &*run.stderr), (0, ""));
+}
+
 #[test]
 fn functions_have_the_lines_of_their_source() {
     let session = Session::serial();

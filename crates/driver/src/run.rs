@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
+use culd_link::{Account, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 use culd_report::LinkedCode;
 
 use crate::input::{InputItem, Inputs, Sources, Store};
@@ -18,8 +18,8 @@ use crate::os::{files, guard, heap, output};
 use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
-use crate::watch::Watch;
-use crate::{host_script, index, origins, reports, shadow, threads};
+use crate::watch::{self, Watch};
+use crate::{host_script, index, origins, reports, shadow, threads, verify};
 
 /// Runs a command line. Returns the text for standard output, and lines and status.
 pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
@@ -236,7 +236,7 @@ impl Attempt<'_> {
         if !ready {
             return Ok(());
         }
-        lines.extend(reports::notes(options, &gathered));
+        lines.extend(reports::notes(options, target, &gathered));
         let system = if let Target::Virtual(_) = self.target {
             // This link has no output, so the final link may still need it.
             gathered.registration.system_library(|| true)
@@ -312,7 +312,7 @@ impl Attempt<'_> {
     ) -> Result<Option<Account>, AttemptStop> {
         let start = Instant::now();
         self.phase.begin("write");
-        let counts = self.options.flag(OptionId::Stats).then(|| image.counts());
+        let counts = self.options.flag(OptionId::Stats).then(|| image.counts()).unwrap_or_default();
         let needs_account = reports::need_account(self.options);
         if needs_account {
             image.count_types();
@@ -324,7 +324,7 @@ impl Attempt<'_> {
         std::mem::forget(image);
         written?;
         self.time("write", start);
-        self.report_link(input_bytes, counts, lines)?;
+        self.report_link(|| watch::link_stats(input_bytes, &counts), lines)?;
         Ok(account)
     }
 
@@ -334,6 +334,7 @@ impl Attempt<'_> {
         gathered: &Inputs<'_>,
         link_options: &LinkOptions,
     ) -> Result<(), Line> {
+        reports::check_places(self.options, self.store)?;
         if let Some(path) = self.options.path(OptionId::Reproduce) {
             reports::reproduce(path, self.options, gathered, link_options.dialect)?;
         }
@@ -376,11 +377,19 @@ impl Attempt<'_> {
         bytes: &[u8],
         gathered: &Inputs<'_>,
         link_options: &LinkOptions,
-        lines: &LineList,
+        lines: &mut LineList,
     ) -> Result<(), Line> {
         let Some(path) = self.options.output() else { return Ok(()) };
-        output::write(path, bytes).map_err(|error| FileError::output(path, &error))?;
         let is_cubin = !self.options.flag(OptionId::EmitPtx);
+        if is_cubin && self.options.flag(OptionId::Verify) {
+            let unsound = |what| Line::new(Severity::Fatal, FileError::UnsoundCode(what));
+            verify::verify(bytes).map_err(unsound)?;
+        }
+        let start = Instant::now();
+        output::write(path, bytes).map_err(|error| FileError::output(path, &error))?;
+        self.time("write", start);
+        let counted = || vec![watch::output_stats(bytes.len() as u64)];
+        self.report_link(counted, lines)?;
         let code = is_cubin.then_some(LinkedCode::Cubin(bytes));
         self.report(session, gathered, link_options, code, &[], lines)
     }
@@ -398,16 +407,15 @@ impl Attempt<'_> {
         }
     }
 
-    /// The outputs of `--stats` and `--trace`.
+    /// The outputs of `--stats`, those of `counted` first, and `--trace`.
     fn report_link(
         &self,
-        input_bytes: u64,
-        counts: Option<Counts>,
+        counted: impl FnOnce() -> Vec<String>,
         lines: &mut LineList,
     ) -> Result<(), Line> {
-        if let Some(counts) = counts {
-            let stats = self.watch.stats(input_bytes, &counts);
-            lines.extend(stats.into_iter().map(|text| Line::plain(LineKind::Dump, text)));
+        if self.options.flag(OptionId::Stats) {
+            let stats = counted().into_iter().chain(self.watch.stats());
+            lines.extend(stats.map(|text| Line::plain(LineKind::Dump, text)));
         }
         if let Some(path) = self.options.path(OptionId::Trace) {
             let written = output::write(path, self.watch.trace().as_bytes());

@@ -42,17 +42,9 @@ impl Watch {
             .collect()
     }
 
-    /// The lines of `--stats`.
-    pub(crate) fn stats(&self, input_bytes: u64, counts: &Counts) -> Vec<String> {
-        let mut lines = vec![
-            format!("{:>12}  input bytes in {} cubins", input_bytes, counts.objects),
-            format!("{:>12}  output bytes", counts.bytes),
-            format!("{:>12}  sections", counts.sections),
-            format!("{:>12}  symbols", counts.symbols),
-            format!("{:>12}  functions", counts.functions),
-            format!("{:>12}  relocations applied", counts.applied),
-            format!("{:>12}  relocations kept", counts.kept),
-        ];
+    /// The lines of `--stats` about the run: memory, and times of phases.
+    pub(crate) fn stats(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if let Some(kib) =
             peak_kib(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
         {
@@ -82,6 +74,24 @@ impl Watch {
     }
 }
 
+/// The lines of `--stats` about a link that culd made.
+pub(crate) fn link_stats(input_bytes: u64, counts: &Counts) -> Vec<String> {
+    vec![
+        format!("{:>12}  input bytes in {} cubins", input_bytes, counts.objects),
+        output_stats(counts.bytes),
+        format!("{:>12}  sections", counts.sections),
+        format!("{:>12}  symbols", counts.symbols),
+        format!("{:>12}  functions", counts.functions),
+        format!("{:>12}  relocations applied", counts.applied),
+        format!("{:>12}  relocations kept", counts.kept),
+    ]
+}
+
+/// The line of `--stats` about the output.
+pub(crate) fn output_stats(bytes: u64) -> String {
+    format!("{bytes:>12}  output bytes")
+}
+
 fn millis(time: Duration) -> f64 {
     // Of seconds it would be one of 1.2060000000000002.
     time.as_nanos() as f64 / 1e6
@@ -108,10 +118,10 @@ mod tests {
         assert!(trace.contains("\"name\":\"merge\",\"cat\":\"link\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":1000.000,\"dur\":2500.000},\n"));
         assert!(trace.ends_with("\"ts\":4000.000,\"dur\":500.000}\n]}\n"));
         let counts = Counts { objects: 3, kept: 7, ..Counts::default() };
-        let stats = watch.stats(1000, &counts);
+        let stats = link_stats(1000, &counts);
         assert_eq!(stats[0], "        1000  input bytes in 3 cubins");
         assert!(stats.contains(&"           7  relocations kept".to_owned()));
-        assert_eq!(stats.last().unwrap(), "       0.500  ms write");
+        assert_eq!(watch.stats().last().unwrap(), "       0.500  ms write");
     }
 
     #[test]

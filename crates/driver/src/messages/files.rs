@@ -13,10 +13,16 @@ use super::line::Line;
 pub(crate) enum FileError {
     #[error("Could not open output file '{0}'")]
     Output(String),
+    #[error("Could not write '{path}' (--{option}): it is an input")]
+    InputPlace { path: String, option: &'static str },
+    #[error("Could not write '{path}' (--{option}): it is the file of '--{other}' too")]
+    SharedPlace { path: String, option: &'static str, other: &'static str },
     #[error("Internal error: writing file")]
     Writing,
     #[error("--verify: {0}; this is a defect of culd, and nothing was written")]
     Unsound(String),
+    #[error("--verify: {0}; ptxas made it, and nothing was written")]
+    UnsoundCode(String),
     #[error("Could not read file '{0}'")]
     Changed(String),
     #[error("Cannot open file '{0}'")]
@@ -33,6 +39,12 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
+    /// The line about a report that would take the place of an input.
+    pub(crate) fn input_at(path: &Path, option: &'static str) -> Line {
+        let path = culd_text::name(path);
+        Line::new(Severity::Fatal, FileError::InputPlace { path, option })
+    }
+
     /// The line about an output that could not be written.
     pub(crate) fn output(path: &Path, error: &io::Error) -> Line {
         let path = culd_text::name(path);

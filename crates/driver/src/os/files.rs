@@ -138,6 +138,8 @@ pub(crate) struct Store {
     arena: Arena<InputBytes>,
     /// States of the mapped files when they were opened; `None` if no file is to be mapped.
     mapped: Option<RefCell<Vec<FileState>>>,
+    /// All files that were read.
+    read: RefCell<Vec<Identity>>,
     /// The bytes of pipes and devices, by path: inputs may be read twice.
     streams: RefCell<HashMap<PathBuf, Arc<Vec<u8>>>>,
     /// Where files with absolute paths are.
@@ -219,7 +221,13 @@ pub(crate) enum FileChange {
 impl Store {
     /// For programs: files are copied, so that nobody can change them during a link.
     pub(crate) fn copying() -> Self {
-        Store { arena: Arena::new(), mapped: None, streams: RefCell::default(), root: None }
+        Store {
+            arena: Arena::new(),
+            mapped: None,
+            read: RefCell::default(),
+            streams: RefCell::default(),
+            root: None,
+        }
     }
 
     /// For the command: large files are mapped, and the process is ended in order when one becomes
@@ -301,10 +309,17 @@ impl Store {
     /// The bytes of a file that was read, and which file it is.
     pub(crate) fn keep(&self, loaded: LoadedFile) -> (InputBytes, Identity) {
         let LoadedFile { bytes, identity, stamp } = loaded;
+        self.read.borrow_mut().push(identity);
         if let Some(stamps) = &self.mapped {
             stamps.borrow_mut().extend(stamp);
         }
         (bytes, identity)
+    }
+
+    /// True if the file at `path` was read.
+    #[cfg(feature = "command")]
+    pub(crate) fn has_read(&self, path: &Path) -> bool {
+        identity(path).is_ok_and(|identity| self.read.borrow().contains(&identity))
     }
 
     /// The change of the mapped files. A file that was replaced by another one is unchanged.

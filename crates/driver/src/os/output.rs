@@ -61,6 +61,18 @@ pub(crate) fn write_by(
     replacement.commit()
 }
 
+/// The regular file, there or not, that an output to `path` replaces or makes: two paths that lead
+/// to one file give the same. `None` for a device, a pipe or a folder that is missing.
+pub(crate) fn file_at(path: &Path) -> Option<PathBuf> {
+    match path.metadata() {
+        Ok(meta) => meta.is_file().then(|| path.canonicalize().ok())?,
+        Err(_) => {
+            let end = end_of_links(path).ok()?;
+            Some(folder(&end).canonicalize().ok()?.join(end.file_name()?))
+        }
+    }
+}
+
 /// An output that is being written.
 pub(crate) enum Replacement {
     /// A new file, which is to take the place of the old one.

@@ -117,6 +117,10 @@ impl SizeRequest {
         // The process ends soon, which gives the file back.
         let store: &'static Store = Box::leak(Box::new(Store::mapping()));
         let (bytes, _) = store.read(path, Kinds::Any).map_err(unreadable)?;
+        if let Some(path) = self.report.as_ref().map(Path::new).filter(|path| store.has_read(path))
+        {
+            return Err(FileError::input_at(path, "report"));
+        }
         let bytes: &'static [u8] = store.alloc(bytes);
         let found = FileImages::of(bytes);
         let session = Session::with_threads(self.threads);

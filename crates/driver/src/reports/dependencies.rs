@@ -4,6 +4,7 @@
 //! does not stop if a file was deleted. The words are those of lld and gcc.
 
 use culd_text::os::OsStrExt;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -14,13 +15,9 @@ use crate::options::{CommandOptions, OptionId};
 pub(super) fn rule(options: &CommandOptions, gathered: &Inputs<'_>) -> String {
     let output = options.output().map(|path| escaped(path.as_os_str())).unwrap_or_default();
     let index = options.path(OptionId::Uidx).map(PathBuf::from);
-    let mut files: Vec<&PathBuf> = Vec::new();
-    for file in gathered.files.iter().chain(&index) {
-        if !files.contains(&file) {
-            files.push(file);
-        }
-    }
-    let files: Vec<String> = files.into_iter().map(|file| escaped(file.as_os_str())).collect();
+    let mut seen = HashSet::new();
+    let files = gathered.files.iter().chain(&index).filter(|file| seen.insert(*file));
+    let files: Vec<String> = files.map(|file| escaped(file.as_os_str())).collect();
     let mut text = format!("{output}:");
     files.iter().for_each(|file| text.push_str(&format!(" \\\n  {file}")));
     text.push('\n');

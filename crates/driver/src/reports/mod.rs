@@ -6,6 +6,7 @@
 
 mod dependencies;
 mod names;
+mod places;
 mod reproduce;
 
 use std::path::Path;
@@ -18,31 +19,49 @@ use culd_report::{
 
 use crate::input::Inputs;
 use crate::messages::{FileError, Line, LineKind, NOTE};
-use crate::options::{CommandOptions, OptionArity, OptionId, Origin, TABLE};
+use crate::options::{CommandOptions, OptionArity, OptionId, OptionRow, Origin, TABLE, Target};
 use crate::os::output;
 
+pub(crate) use places::check as check_places;
 pub(crate) use reproduce::reproduce;
 
 /// The path that stands for standard output.
 const STANDARD_OUTPUT: &str = "-";
 
+/// Options that name a file for a side output.
+const OWN_FILES: &[OptionId] = &[
+    OptionId::Report,
+    OptionId::Map,
+    OptionId::CallGraph,
+    OptionId::WhyExtract,
+    OptionId::Reproduce,
+    OptionId::DependencyFile,
+    OptionId::Trace,
+];
+
+/// Options that say what is in the linked cubin.
+const ABOUT_CUBIN: &[OptionId] = &[
+    OptionId::Report,
+    OptionId::Map,
+    OptionId::CallGraph,
+    OptionId::PrintGcSections,
+    OptionId::PrintMemoryUsage,
+    OptionId::WhyLive,
+];
+
+/// True if one of the options was given.
+fn any(options: &CommandOptions, ids: &[OptionId]) -> bool {
+    ids.iter().any(|&id| options.values(id).is_some())
+}
+
 /// True if an option needs the account of the link.
 pub(crate) fn need_account(options: &CommandOptions) -> bool {
-    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
-    any(&[
-        OptionId::Report,
-        OptionId::Map,
-        OptionId::CallGraph,
-        OptionId::PrintGcSections,
-        OptionId::PrintMemoryUsage,
-        OptionId::WhyLive,
-    ])
+    any(options, ABOUT_CUBIN)
 }
 
 /// True if an option asks for a side output after a successful link.
 pub(crate) fn any_after_link(options: &CommandOptions) -> bool {
-    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
-    need_account(options) || any(&[OptionId::Cref, OptionId::WhyExtract])
+    need_account(options) || any(options, &[OptionId::Cref, OptionId::WhyExtract])
 }
 
 /// The text for standard output about the inputs. It is printed before the link, so also if the
@@ -65,16 +84,36 @@ pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Re
 }
 
 /// Notes about options that have no effect: a pattern of `-kernels-used` that matches no kernel,
-/// a name of `-u` that no input defines. nvlink has no such notes.
-pub(crate) fn notes(options: &CommandOptions, gathered: &Inputs<'_>) -> Vec<Line> {
+/// a name of `-u` that no input defines, a report of a link that makes no cubin. nvlink has no such
+/// notes.
+pub(crate) fn notes(options: &CommandOptions, target: Target, gathered: &Inputs<'_>) -> Vec<Line> {
     let patterns = options.list(OptionId::KernelsUsed);
     let roots = options.list(OptionId::Undefined);
-    if options.flag(OptionId::NoNotes) || patterns.is_empty() && roots.is_empty() {
+    let unreported = unreported(options, target, gathered);
+    if options.flag(OptionId::NoNotes)
+        || patterns.is_empty() && roots.is_empty() && unreported.is_empty()
+    {
         return Vec::new();
     }
     let unmatched = names::unmatched(&gathered.inputs, patterns).into_iter();
-    let notes = unmatched.chain(names::undefined(&gathered.inputs, roots));
+    let notes = unmatched.chain(names::undefined(&gathered.inputs, roots)).chain(unreported);
     notes.map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
+}
+
+/// Notes about options that say what is in a cubin, where none is made.
+fn unreported(options: &CommandOptions, target: Target, gathered: &Inputs<'_>) -> Vec<String> {
+    let (ids, why) = match target {
+        Target::Virtual(_) => (
+            &[ABOUT_CUBIN, &[OptionId::Cref, OptionId::WhyExtract, OptionId::Trace]].concat()[..],
+            format!("-arch={} links nothing", target.name()),
+        ),
+        Target::Real(_) if gathered.finished.is_some() && options.flag(OptionId::EmitPtx) => {
+            (ABOUT_CUBIN, "-emit-ptx makes PTX and no cubin".to_owned())
+        }
+        Target::Real(_) | Target::Lto(_) => return Vec::new(),
+    };
+    let given = ids.iter().filter(|&&id| options.values(id).is_some());
+    given.map(|&id| format!("'--{}' has no effect: {why}", OptionRow::of(id).long)).collect()
 }
 
 /// The result of a link, for its side outputs.
@@ -160,15 +199,9 @@ pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
 
 /// True if an option asks for something other than JSON and pages, which are made without a report.
 fn needs_report(options: &CommandOptions) -> bool {
-    let any = |ids: &[OptionId]| ids.iter().any(|&id| options.values(id).is_some());
+    let is_other = |id: &&OptionId| **id != OptionId::Report && options.values(**id).is_some();
     let text = options.list(OptionId::Report).iter().any(|path| is_text(Path::new(path)));
-    text || any(&[
-        OptionId::Map,
-        OptionId::CallGraph,
-        OptionId::PrintGcSections,
-        OptionId::PrintMemoryUsage,
-        OptionId::WhyLive,
-    ])
+    text || ABOUT_CUBIN.iter().any(|id| is_other(&id))
 }
 
 /// True if the report at `path` is one of text.
