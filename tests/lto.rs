@@ -215,6 +215,37 @@ fn the_whole_program_is_verified_and_has_side_outputs() {
     assert!(!exists(&world.path("out")));
 }
 
+/// By names the compiler changes functions that other code cannot see.
+#[test]
+fn lto_ir_with_local_functions_is_compiled_out_of_an_object() {
+    let world = LtoFolder::new();
+    world.compiler();
+    let seen = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func smooth () { ret; }\n";
+    let local = format!("{seen}.func (.param .b32 r) sum (.param .b32 x) {{ ret; }}\n");
+    for (ptx, kind) in [(seen, " ptx --roots "), (&local, " object --")] {
+        let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx.as_bytes());
+        let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
+        fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
+        world.run("saxpy.cubin a.fatbin -o out");
+        let words = world.words();
+        assert!(words.lines().next().unwrap().contains(kind), "{words}");
+    }
+}
+
+#[test]
+fn notes_about_names_count_those_of_lto_ir() {
+    let world = LtoFolder::new();
+    world.compiler();
+    let done = world.run("-kernels-used=saxpy a.ltoir b.ltoir -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    let done = world.run("-kernels-used=nosuch -u=smooth a.ltoir b.ltoir -o out");
+    let notes = "  >>> no kernel has a name that contains 'nosuch' (-kernels-used)\n  \
+                 >>> '--undefined' has no effect: LTO-IR is all of the program\n";
+    assert_eq!((said(&done).as_str(), done.status.code()), (notes, Some(0)));
+    let done = world.run("-emit-ptx -kernels-used=nosuch a.ltoir b.ltoir -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+}
+
 /// nvlink's line about two options.
 const EXTENDED: &str = "culd info    : Incompatible options '-split-compile' and \
                         '-split-compile-extended', using '-split-compile-extended'\n";

@@ -173,6 +173,17 @@ pub(crate) struct LinkCubin<'a> {
     pub(crate) kind: CubinOrigin,
 }
 
+impl<'a> LinkCubin<'a> {
+    /// The cubin of the compiled LTO-IR of a link.
+    pub(crate) fn of_lto_ir(bytes: &'a [u8]) -> Self {
+        let name = LTO_CUBIN.to_owned();
+        LinkCubin { name, bytes, system: false, kind: CubinOrigin::OfLtoIr }
+    }
+}
+
+/// The name of the cubin of all LTO-IR in messages, as in nvlink.
+pub(crate) const LTO_CUBIN: &str = "lto.cubin";
+
 /// What a cubin was before it was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CubinOrigin {

@@ -47,8 +47,8 @@ pub(crate) use crate::os::files::Store;
 pub(crate) use compilation::{PtxCompilation, PtxJob};
 pub use gathered::NamedCubin;
 pub(crate) use gathered::{
-    CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
-    MAX_UNPACKED,
+    CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LTO_CUBIN, LinkCubin, LtoCubin,
+    LtoPiece, MAX_UNPACKED,
 };
 pub use item::{Content, InputItem, InputKind};
 #[cfg(feature = "lto")]

@@ -20,10 +20,10 @@ use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
 use super::reach::CallMap;
 use super::text::ObjectText;
-use super::{CUBIN, LtoTask, words};
+use super::{LtoTask, words};
 use crate::input::{
-    CompileError, CompileTime, HostUses, InputStop, Inputs, LinkCubin, LtoCubin, LtoPiece,
-    MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
+    CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LinkCubin, LtoCubin,
+    LtoPiece, MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::messages::{Cause, InputError, Line, LineKind};
@@ -375,8 +375,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
         let cubin = self.assemble(&ptx, false)?;
         let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
-        let kind = crate::input::CubinOrigin::OfLtoIr;
-        let ready = LinkCubin { name: CUBIN.to_owned(), bytes, system: false, kind };
+        let ready = LinkCubin::of_lto_ir(bytes);
         self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
         Ok(())
     }
@@ -391,7 +390,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         };
         let known = names.unknown.is_empty() && self.found.lto.iter().all(of_ptx);
         let newer = self.target.sm >= NEWER_COMPILER;
-        known && !names.outline.roots.change_variables(newer)
+        // The compiler makes definitions without a name in that module local, and takes what all
+        // calls of a local function have in common for granted: its arguments, its result. nvlink's
+        // takes nothing for granted in a part of a program.
+        let outline = &names.outline;
+        known && !outline.has_local_functions() && !outline.roots.change_variables(newer)
     }
 
     /// PTX of LTO-IR in which the names stay that other code can see.
@@ -500,13 +503,13 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let job = PtxJob { text: ptx, options: String::new() };
         let compiled = compiler.compile(&[job], self.session).pop();
         let Some(PtxCompilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
-        self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", CUBIN], time));
+        self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", LTO_CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         cubin.map_err(|error| {
             let (error, notes) = match error {
                 CompileError::Refused(reason) => (InputError::Fatbinary, reason),
                 error => {
-                    let (file, error) = (CUBIN.to_owned(), error.to_string());
+                    let (file, error) = (LTO_CUBIN.to_owned(), error.to_string());
                     (InputError::Compiler { file, error }, None)
                 }
             };

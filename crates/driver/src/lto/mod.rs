@@ -33,9 +33,6 @@ use roots::RootNames;
 
 pub(crate) use link::LinkTime;
 
-/// The name of the cubin of all LTO-IR in messages, as in nvlink.
-const CUBIN: &str = "lto.cubin";
-
 /// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
 /// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
 pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {

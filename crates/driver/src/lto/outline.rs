@@ -138,6 +138,11 @@ impl Outline {
         self.roots.has(name) || self.local.contains(name)
     }
 
+    /// True if the PTX has functions that other code cannot see.
+    pub(super) fn has_local_functions(&self) -> bool {
+        !self.local.is_empty()
+    }
+
     /// The kernels of PTX.
     pub(super) fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.iter().map(String::as_str)
@@ -189,6 +194,8 @@ mod tests {
             ]
         );
         assert_eq!(outline.open(), Some("needed"));
+        assert!(outline.has_local_functions());
+        assert!(!Outline::of_ptx(b".weak .func seen () { ret; }\n").has_local_functions());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use culd_report::{
     LinkedCode, Report, ReportInput, ReportMessage, ReportPhase, ReportReason, ReportedLink,
 };
 
-use crate::input::Inputs;
+use crate::input::{Inputs, LinkCubin};
 use crate::messages::{FileError, Line, LineKind, NOTE};
 use crate::options::{CommandOptions, OptionArity, OptionId, OptionRow, Origin, TABLE, Target};
 use crate::os::output;
@@ -95,9 +95,20 @@ pub(crate) fn notes(options: &CommandOptions, target: Target, gathered: &Inputs<
     {
         return Vec::new();
     }
-    let unmatched = names::unmatched(&gathered.inputs, patterns).into_iter();
-    let notes = unmatched.chain(names::undefined(&gathered.inputs, roots)).chain(unreported);
-    notes.map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
+    let mut notes = match &gathered.finished {
+        None => [
+            names::unmatched(&gathered.inputs, patterns),
+            names::undefined(&gathered.inputs, roots),
+        ]
+        .concat(),
+        Some(_) if options.flag(OptionId::EmitPtx) => Vec::new(),
+        Some(bytes) => names::unmatched(&[LinkCubin::of_lto_ir(bytes)], patterns),
+    };
+    if gathered.finished.is_some() && !roots.is_empty() {
+        notes.push("'--undefined' has no effect: LTO-IR is all of the program".to_owned());
+    }
+    notes.extend(unreported);
+    notes.into_iter().map(|note| Line::plain(LineKind::Dump, format!("{NOTE}{note}"))).collect()
 }
 
 /// Notes about options that say what is in a cubin, where none is made.

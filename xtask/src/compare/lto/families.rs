@@ -4,7 +4,7 @@
 
 use super::listed::ListedDifference;
 use ListedDifference::{
-    Demanded, Folder, Library, Lost, Nameless, Order, Shared, Variables, Within, Words,
+    Demanded, Folder, Library, Local, Lost, Nameless, Order, Shared, Variables, Within, Words,
 };
 
 /// Links of one kind.
@@ -89,6 +89,14 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("poole.o pooleds.o -lcudadevrt", &[Order]),
             ("partse.o moree.o needss.o -lcudadevrt", &[]),
             ("fastf.o slows.o -lcudadevrt", &[]),
+            // Functions that other files do not see.
+            ("local.o -lcudadevrt", &[]),
+            ("local.o ys.o -lcudadevrt", &[]),
+            ("locall.o ys.o -lcudadevrt", &[Order]),
+            ("local.o x.o ys.o -lcudadevrt", &[]),
+            ("-emit-ptx local.o x.o ys.o -lcudadevrt", &[Local]),
+            ("-g local.o x.o ys.o -lcudadevrt", &[Local]),
+            ("locali.o xi.o ys.o -lcudadevrt", &[Local]),
             // Lines of source files.
             ("partsi.o morei.o needss.o -lcudadevrt", &[Variables]),
             ("partsi.o mores.o needss.o -lcudadevrt", &[Order, Variables]),

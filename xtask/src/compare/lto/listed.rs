@@ -24,6 +24,9 @@ pub(super) enum ListedDifference {
     Variables,
     /// Shared variables are aligned to 16 bytes where the text counts.
     Shared,
+    /// Arguments that all calls of a local function have in common are constants in it, where the
+    /// text counts.
+    Local,
     /// More is kept, because the name of a used symbol occurs in that of another.
     Within,
     /// libcudadevrt is left out if only dead code needs it.
@@ -47,8 +50,8 @@ pub(super) enum ListedDifference {
 }
 
 use ListedDifference::{
-    Build, Demanded, Early, Folder, Library, Lost, Nameless, Order, PtxFiles, Shared, Variables,
-    Within, Words,
+    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Order, PtxFiles, Shared,
+    Variables, Within, Words,
 };
 
 impl ListedDifference {
@@ -58,6 +61,7 @@ impl ListedDifference {
             Order => "order",
             Variables => "variables",
             Shared => "shared",
+            Local => "local",
             Within => "within",
             Library => "library",
             Lost => "lost",
@@ -127,7 +131,7 @@ impl DifferingLink<'_> {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
             Order => lto == 1 && (toolkit == 132 || toolkit > 132 && self.has_lines()),
             Variables => toolkit <= 131 && number >= 100 && self.text_counts(),
-            Shared => self.text_counts(),
+            Shared | Local => self.text_counts(),
             Lost => toolkit <= 134,
             Build | Nameless => toolkit < 130,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
@@ -166,6 +170,9 @@ impl DifferingLink<'_> {
                     let mut words = self.renamed(&[("l.o", ".ltoir")]);
                     words.retain(|word| word != "-lcudadevrt");
                     self.is_link_of(&words, all)?
+                }
+                Local => {
+                    both && self.says_the_same(self.theirs) && self.has_local_functions_only()?
                 }
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {
@@ -387,19 +394,55 @@ impl DifferingLink<'_> {
     /// of nvlink's: what else differs is ptxas's doing, which by 13.2 gives a kernel more registers
     /// if it stands in front of functions.
     fn has_ptx_in_another_order(&self) -> Result<bool> {
+        let [theirs, ours] = self.both_ptx()?;
+        Ok(theirs != ours && items(&theirs) == items(&ours) && self.links_alike(&theirs)?)
+    }
+
+    /// Whether the PTX of both differs only in local functions and in code that calls them, and
+    /// both linkers make the same of nvlink's.
+    fn has_local_functions_only(&self) -> Result<bool> {
+        let [theirs, ours] = self.both_ptx()?;
+        let local = |item: &&String| item.starts_with(".func ");
+        let name = |item: &String| -> Option<String> {
+            let head = item.strip_prefix(".func ")?.trim_start();
+            let result = head.strip_prefix('(').and_then(|head| head.split_once(')'));
+            let head = result.map_or(head, |(_, rest)| rest).trim_start();
+            Some(head.split(['(', ' ', '\n']).next()?.to_owned())
+        };
+        let names: BTreeSet<String> =
+            items(&theirs).iter().filter(local).filter_map(name).collect();
+        let others = |text: &[u8]| -> Vec<String> {
+            let mentions = |item: &String| names.iter().any(|name| item.contains(name.as_str()));
+            items(text).into_iter().filter(|item| !mentions(item)).collect()
+        };
+        Ok(theirs != ours
+            && !names.is_empty()
+            && others(&theirs) == others(&ours)
+            && self.links_alike(&theirs)?)
+    }
+
+    /// The PTX of nvlink and of culd.
+    fn both_ptx(&self) -> Result<[Vec<u8>; 2]> {
+        let theirs = self.ptx(self.bench.tools.oracle.command("nvlink"), self.words)?;
+        Ok([theirs, self.ptx(self.bench.candidate(), self.words)?])
+    }
+
+    /// True if both linkers make the same of `ptx` in the place of the LTO-IR.
+    fn links_alike(&self, ptx: &[u8]) -> Result<bool> {
         let nvlink = || self.bench.tools.oracle.command("nvlink");
-        let theirs = self.ptx(nvlink(), self.words)?;
-        let ours = self.ptx(self.bench.candidate(), self.words)?;
-        if theirs == ours || items(&theirs) != items(&ours) {
-            return Ok(false);
-        }
-        self.object(&theirs)?;
+        self.object(ptx)?;
         let of_lto = |word: &String| word == "-dlto" || word.starts_with("-nvvmpath=");
         let mut words: Vec<String> =
             self.fixed.iter().filter(|word| !of_lto(word)).cloned().collect();
-        words.extend(self.words.iter().map(|word| match sources::is_lto(word) {
-            true => "listed.cubin".to_owned(),
-            false => word.clone(),
+        let is_lto = |word: &&String| sources::is_lto(word);
+        let mut lto = self.words.iter().filter(is_lto);
+        let first = lto.next();
+        let others = self.words.iter().filter(|word| *word != "-emit-ptx");
+        words.extend(others.filter(|word| !is_lto(word) || Some(*word) == first).map(|word| {
+            match is_lto(&word) {
+                true => "listed.cubin".to_owned(),
+                false => word.clone(),
+            }
         }));
         let theirs = self.bench.link(nvlink(), &words)?;
         let ours = self.bench.link(self.bench.candidate(), &words)?;

@@ -124,6 +124,18 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ int in_pool(int x) { return pool_of_all[x] + sized_later[x]; }\n\
          __global__ void fills(int *p) { pool_of_all[threadIdx.x] = *p; *p = in_pool(p[1]); }\n",
     ),
+    // Functions that other files do not see, with arguments that inlining makes constant.
+    (
+        "local",
+        "__noinline__ static __device__ int sum(int x, int n) {\n\
+         int s = 0; for (int i = 0; i < x; i++) { s += x * i % n; s ^= n << 3; } return s; }\n\
+         __forceinline__ __device__ int gain(int x, int n) { return sum(x, n) - 1; }\n\
+         __global__ void gains(int *p, int *l, int n) { int a = 0;\n\
+         for (int i = threadIdx.x; i < n; i++) for (int j = i + 1; j < n; j++)\n\
+         if (l[i] != l[j]) a += gain(l[i], 5) - gain(l[j], 5);\n\
+         *p = a; }\n\
+         __global__ void powers(double *p, int n) { *p = pow(2.0f, (double)n); }\n",
+    ),
     // Much code.
     (
         "wide",
