@@ -492,13 +492,33 @@ fn fat_binaries_among_data_are_found() {
     assert!(report.images.iter().all(|image| image.functions[0].name == "saxpy"), "{report:?}");
     let device = report.file.expect("a file").device_bytes;
     assert_eq!(device, (found.len() * one.len()) as u64);
-    // An object with a section for device code has it there.
+    // What is in a section for device code is counted there, and only there.
     let parts = HostParts { fatbins: vec![one.clone()], ..HostParts::default() };
     let mut bytes = pack::host_object(&parts).expect("an object");
+    let behind = bytes.len();
     bytes.extend_from_slice(&one);
     let (report, _) = sized(&bytes);
-    assert_eq!(report.images.len(), 2);
-    assert_eq!(report.images[0].place, "__nv_relfatbin[0.0]");
+    let places: Vec<&str> = report.images.iter().map(|image| image.place.as_str()).collect();
+    let data = [0, 1].map(|entry| format!("{behind:#x}[0.{entry}]"));
+    assert_eq!(places, ["__nv_relfatbin[0.0]", "__nv_relfatbin[0.1]", &data[0], &data[1]]);
+    assert_eq!(report.file.expect("a file").device_bytes, 2 * one.len() as u64);
+}
+
+/// Kernels of cuBLASLt that were assembled have their registers in the header of their code alone.
+#[test]
+fn registers_are_found_in_the_header_of_code() {
+    const REGCOUNT: [u8; 4] = [4, 0x2f, 8, 0];
+    let mut builder = Builder::new(culd::Arch::by_name("sm_75").expect("a target"));
+    let kernel = builder.function("kernel", Linkage::Global);
+    let code = Code::new([0; 128]).registers(24);
+    builder.define(kernel, code.kernel(Kernel::new([(8, 8)])));
+    let mut cubin = builder.finish().expect("a cubin");
+    let registers = |cubin: &[u8]| sized(cubin).0.images[0].functions[0].registers.total;
+    assert_eq!(registers(&cubin), Some(24));
+    let at = cubin.windows(4).position(|bytes| bytes == REGCOUNT).expect("the attribute");
+    // A code that means nothing here.
+    cubin[at + 1] = 0x7e;
+    assert_eq!(registers(&cubin), Some(24));
 }
 
 #[test]

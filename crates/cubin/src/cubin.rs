@@ -123,6 +123,12 @@ impl<'d> Section<'d> {
         shf::barriers_of(self.flags)
     }
 
+    /// The number of registers of code, in the upper byte of `sh_info`; 0 if it is not there. Files
+    /// of NVIDIA's internal assembler have it nowhere else.
+    pub fn registers_of_code(&self) -> u8 {
+        (self.info >> 24) as u8
+    }
+
     /// True for a section of the Mercury half.
     pub fn is_mercury(&self) -> bool {
         self.flags & shf::MERCURY != 0

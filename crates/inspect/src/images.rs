@@ -156,12 +156,13 @@ impl<'a> FileImages<'a> {
                 self.fatbin(section.data, &named(name));
             }
         }
-        // Some programs have fat binaries in their data alone; cuFFT has thousands. Their place is
-        // the offset in the file.
-        if object.whole_programs.is_empty() && object.fatbins.is_empty() {
-            for container in embedded(bytes) {
+        // Some programs have fat binaries among their own data: cuFFT has all of its thousands
+        // there, cuBLASLt 299. Their place is the offset in the file.
+        for (start, data) in between(bytes, lists.iter().flat_map(|(sections, _)| *sections)) {
+            for container in embedded(data) {
                 self.device_bytes += container.bytes().len() as u64;
-                self.fatbin(container.bytes(), &named(&format!("{:#x}", container.offset())));
+                let at = start + container.offset();
+                self.fatbin(container.bytes(), &named(&format!("{at:#x}")));
             }
         }
     }
@@ -186,6 +187,28 @@ impl<'a> FileImages<'a> {
             }
         }
     }
+}
+
+/// The parts of the file `bytes` in front of, between and behind `sections`, each with its offset.
+fn between<'a, 's>(
+    bytes: &'a [u8],
+    sections: impl Iterator<Item = &'s SectionData<'a>>,
+) -> Vec<(usize, &'a [u8])>
+where
+    'a: 's,
+{
+    let place = |section: &SectionData<'_>| {
+        let start = usize::try_from(section.offset).unwrap_or(usize::MAX);
+        (start, start.saturating_add(section.data.len()))
+    };
+    let mut taken: Vec<(usize, usize)> = sections.map(place).collect();
+    taken.sort_unstable();
+    let (mut parts, mut at) = (Vec::new(), 0);
+    for (start, end) in taken.into_iter().chain([(bytes.len(), bytes.len())]) {
+        parts.extend(bytes.get(at..start).map(|part| (at, part)));
+        at = at.max(end);
+    }
+    parts
 }
 
 impl<'a> StoredImage<'a> {

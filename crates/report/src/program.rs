@@ -216,14 +216,20 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 kernel.local = section.size;
             }
         }
-        // Before CUDA 13 the number of barriers is in the flags of the code.
+        // Before CUDA 13 the number of barriers is in the flags of the code. Kernels of cuBLASLt
+        // that were assembled (`nvasm`) have no attribute with their registers.
         for (code, section) in self.cubin.section_indices() {
-            let barriers = section.barriers_of_cuda_12();
-            let place = self.of_code.of(code.0).filter(|_| barriers != 0);
-            if let Some(function) = place.and_then(|place| self.functions.get_mut(place))
-                && function.barriers == ReportNeed::default()
-            {
+            let (barriers, registers) =
+                (section.barriers_of_cuda_12(), section.registers_of_code());
+            let place = self.of_code.of(code.0).filter(|_| barriers != 0 || registers != 0);
+            let Some(function) = place.and_then(|place| self.functions.get_mut(place)) else {
+                continue;
+            };
+            if barriers != 0 && function.barriers == ReportNeed::default() {
                 function.barriers = both(Some(barriers));
+            }
+            if registers != 0 && function.registers == ReportNeed::default() {
+                function.registers = both(Some(u32::from(registers)));
             }
         }
         Ok(())

@@ -3,7 +3,8 @@
 //!
 //! In: wheels from PyPI, or paths of files. Out: a line for each file, then a table of times and
 //! memory. Guaranteed: compared are the images of each architecture and, for each kernel of a
-//! linked image, registers, stack, shared memory and constant banks; exit code 1 if they differ.
+//! linked image, registers, stack, shared memory and constant banks; exit code 1 if they differ. Fat
+//! binaries among data are compared in an object that has them where cuobjdump looks.
 
 use super::Suite;
 use super::setup::Setup;
@@ -11,10 +12,14 @@ use super::tally::Checks;
 use crate::bench::measure::{self, Usage};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
+use culd_fatbin::container::embedded;
+use culd_fatbin::host::HostObject;
+use culd_testkit::fixtures::pack::{self, HostParts};
 use culd_testkit::reference::oracle::Oracle;
 use culd_testkit::reference::oracle::process;
 use culd_testkit::reference::oracle::wheels::Environment;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -120,11 +125,22 @@ impl Programs<'_> {
 
     /// Counts for a person, and the first difference.
     fn compare(&self, file: &Path) -> Result<(String, Option<String>)> {
-        let mut images = Images::new();
-        for (option, kind) in [("-lelf", "cubin"), ("-lptx", "ptx")] {
-            listed(&self.cuobjdump(&["-all", option], file)?, kind, &mut images);
+        let (mut images, mut kernels) = (Images::new(), Kernels::new());
+        let folder = tempfile::tempdir()?;
+        let in_data = folder.path().join("data.o");
+        let data = data_of(file)?;
+        if !data.is_empty() {
+            let parts = HostParts { whole_program: data, ..HostParts::default() };
+            fs::write(&in_data, pack::host_object(&parts)?)?;
         }
-        let kernels = used(&self.cuobjdump(&["-all", "-res-usage"], file)?);
+        for file in [file, &in_data].into_iter().filter(|file| file.exists()) {
+            for (option, kind) in [("-lelf", "cubin"), ("-lptx", "ptx")] {
+                listed(&self.cuobjdump(&["-all", option], file)?, kind, &mut images);
+            }
+            for (key, mut facts) in used(&self.cuobjdump(&["-all", "-res-usage"], file)?) {
+                kernels.entry(key).or_default().append(&mut facts);
+            }
+        }
         let text =
             self.output(Command::new(self.culd), &["size", "--images", "--kernels"], file)?;
         let own = sized(&text);
@@ -180,6 +196,25 @@ impl Programs<'_> {
             list[ROUNDS / 2]
         }))
     }
+}
+
+/// The fat binaries of a host file outside of its sections for device code, where cuobjdump does
+/// not look.
+fn data_of(file: &Path) -> Result<Vec<u8>> {
+    let bytes = fs::read(file)?;
+    let Ok(Some(object)) = HostObject::parse(&bytes) else { return Ok(Vec::new()) };
+    let sections = [object.whole_programs, object.fatbins].concat();
+    let is_in_section = |at: usize| {
+        sections.iter().any(|section| {
+            (section.offset..section.offset + section.data.len() as u64).contains(&(at as u64))
+        })
+    };
+    let mut data = Vec::new();
+    for container in embedded(&bytes).filter(|container| !is_in_section(container.offset())) {
+        data.extend_from_slice(container.bytes());
+        data.resize(data.len().next_multiple_of(8), 0);
+    }
+    Ok(data)
 }
 
 /// Counts the images of a list of cuobjdump: `ELF file    1: libx.1.sm_90.cubin`.

@@ -197,7 +197,7 @@ impl<'d> Merger<'_, 'd> {
             code.size = input.size;
             // A replacing copy does not lower the alignment.
             code.align = code.align.max(input.align());
-            code.registers = (input.info >> 24) as u8;
+            code.registers = input.registers_of_code();
             code.flags = code.flags & !shf::BARRIERS | input.flags & shf::BARRIERS;
             code.mercury_size = function.mercury.len() as u64;
             code.chunks =

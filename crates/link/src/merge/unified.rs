@@ -34,7 +34,7 @@ impl<'d> Merger<'_, 'd> {
             let section = self.create(name, SectionKind::JumpSlots, flags, SLOT);
             let output = &mut self.merged.draft.sections[section];
             output.function = Some(out);
-            output.registers = (input.info >> 24) as u8;
+            output.registers = input.registers_of_code();
             self.merged.unified.slots_table = Some(section);
             if !self.merged.draft.dialect.slots_are_aliases {
                 let info = self.merged.draft.names.intern(b".nv.info..nv.uft");

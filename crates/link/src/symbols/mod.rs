@@ -381,9 +381,9 @@ impl<'o, 'd> SymbolResolver<'o, 'd> {
         let only_in_code = self.options.dialect.counts_registers_of_code;
         if self.options.target.registers_in_text_info || only_in_code {
             let text = object.section(object.symbol(site.index).defined_in()?);
-            let count = text.info >> 24;
+            let count = text.registers_of_code();
             if count != 0 || only_in_code {
-                return Some(count);
+                return Some(count.into());
             }
         }
         object.register_count(site.index)
