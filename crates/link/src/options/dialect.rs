@@ -213,6 +213,8 @@ dialects! {
     lists_references: bool = since(120);
     /// An alias that nothing uses stays if its function does. Later nvlink ends in such links.
     keeps_unused_aliases: bool = before(124);
+    /// `.nv.prototype` lists the aliases of dead functions, against symbol 0.
+    lists_dead_aliases: bool = of(&[123]);
     /// `sh_info` of an entry's code has the registers of all that it reaches.
     raises_registers_of_code: bool = before(124);
 
