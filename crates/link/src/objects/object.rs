@@ -300,8 +300,8 @@ fn check_abi(file: &str, cubin: &Cubin<'_>) -> Result<(), Message> {
     }
 }
 
-/// True for a cubin for 32 bits, which ptxas of CUDA 11 makes with `-m32`: its class says so, and its
-/// header has the length of that class. nvlink does not look at the class alone
+/// True for a cubin for 32 bits, which ptxas of CUDA 11 makes with `-m32`: its class says so, and
+/// its header has the length of that class. nvlink does not look at the class alone
 /// (docs/DIFFERENCES.md, damaged-input).
 fn is_for_32_bits(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF\x01\x01")
