@@ -191,3 +191,21 @@ fn a_request_for_the_cache_in_the_list_of_a_file_is_ignored() {
     let codes: Vec<u8> = records.map(|record| record.expect("a record").code).collect();
     assert!(!codes.is_empty() && !codes.contains(&LOAD_CACHE_REQUEST), "{codes:x?}");
 }
+
+/// A cubin for 32 bits (`ptxas -m32` of CUDA 11.8) is one for another `-m`, by 11.8 to 13.5 and
+/// before its architecture counts. A class alone that is wrong is damage.
+#[test]
+fn a_cubin_for_32_bits_is_for_another_machine() {
+    let options = link_options(&["-arch=sm_80".to_owned()]).expect("options");
+    let mut inputs = inputs_of("calls/chain-80");
+    inputs.truncate(1);
+    inputs[0].0 = "a.cubin".to_owned();
+    let mut lines_of = |place: usize, bytes: &[u8]| {
+        inputs[0].1[place..place + bytes.len()].copy_from_slice(bytes);
+        culd_tests::lines(&link(&options, &inputs, 1).expect("threads")).concat()
+    };
+    let damaged = lines_of(4, &[1]);
+    assert!(damaged.contains("Malformed input file 'a.cubin'"), "{damaged}");
+    let lines = lines_of(40, &[52, 0]);
+    assert!(lines.contains("Input file 'a.cubin' size does not match target '-m64'"), "{lines}");
+}

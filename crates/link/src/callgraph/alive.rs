@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::records::{CallRecords, FunctionSignature, functions};
 use crate::base::graph::{Adjacency, Components};
-use crate::base::id::{DenseId, IdVec, NodeId, SymbolId};
+use crate::base::id::{DenseId, IdVec, NameId, NodeId, SymbolId};
 use crate::objects::InputObjects;
 use crate::symbols::{SymbolSite, Symbols};
 
@@ -117,6 +117,31 @@ pub(super) fn number_live(
     let nameless_is_dead = symbols.nameless().any(|nameless| node_of[nameless].is_none());
     let any_dead = !all_alive && (nameless_is_dead || functions.iter().any(is_dead));
     LiveFunctions { nodes, node_of, all_alive, any_dead }
+}
+
+/// The prototypes of aliases of dead functions, each with the number of live functions that were
+/// seen before it (case dialects/dead-aliases-12-3).
+pub(super) fn dead_aliases(
+    objects: &InputObjects<'_>,
+    symbols: &Symbols,
+    node_of: &IdVec<SymbolId, Option<NodeId>>,
+    signatures: &IdVec<SymbolId, FunctionSignature>,
+) -> Vec<(usize, NameId)> {
+    let (mut live, mut found) = (0, Vec::new());
+    for function in functions(objects, symbols) {
+        if node_of[function].is_some() {
+            live += 1;
+            continue;
+        }
+        let is_alias =
+            |site: SymbolSite| objects[site.object].aliased_function(site.index).is_some();
+        let signature = &signatures[function];
+        let prototype = signature.prototype.filter(|_| !signature.address_taken);
+        if symbols.all[function].definition.is_some_and(is_alias) {
+            found.extend(prototype.map(|prototype| (live, prototype)));
+        }
+    }
+    found
 }
 
 /// The graph in which an indirect call is an edge to its prototype, and the prototype has edges to

@@ -11,7 +11,9 @@ mod alive;
 mod read;
 pub(crate) mod records;
 
-use self::alive::{LiveFunctions, alive, condense, inner_functions, jump_slots, number_live};
+use self::alive::{
+    LiveFunctions, alive, condense, dead_aliases, inner_functions, jump_slots, number_live,
+};
 use self::read::read;
 use self::records::FunctionSignature;
 use hashbrown::HashSet;
@@ -39,6 +41,9 @@ pub(crate) struct CallGraph {
     single: bool,
     any_dead: bool,
     all_alive: bool,
+    /// Prototypes of aliases of dead functions, each with the number of nodes in front of it, if
+    /// they are listed.
+    dead_aliases: Vec<(usize, NameId)>,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
     indirect: Adjacency,
@@ -73,6 +78,10 @@ impl CallGraph {
         };
         let LiveFunctions { nodes, node_of, all_alive, any_dead } =
             number_live(objects, symbols, &alive);
+        let dead_aliases = match options.dialect.lists_dead_aliases {
+            true => dead_aliases(objects, symbols, &node_of, &signatures),
+            false => Vec::new(),
+        };
         let live = records.among(&node_of);
         let signatures: IdVec<NodeId, FunctionSignature> =
             nodes.values().map(|&symbol| signatures[symbol]).collect();
@@ -91,6 +100,7 @@ impl CallGraph {
                 false => roots.driver.iter().filter_map(|&function| node_of[function]).collect(),
             },
             all_alive,
+            dead_aliases,
             single: roots.single,
             calls: Adjacency::new(nodes.len(), &live.calls),
             indirect: Adjacency::new(nodes.len(), &live.indirect),
@@ -117,6 +127,11 @@ impl CallGraph {
     /// True if every function that any file names is in the output.
     pub(crate) fn all_alive(&self) -> bool {
         self.all_alive
+    }
+
+    /// Prototypes of aliases of dead functions, each with the number of nodes in front of it.
+    pub(crate) fn dead_aliases(&self) -> &[(usize, NameId)] {
+        &self.dead_aliases
     }
 
     /// All entries in node order: kernels that count as started from outside.

@@ -34,24 +34,61 @@ pub(crate) fn merge_banks<'d>(
     let mut value = None;
     let mut tables: HashMap<SectionId, RelocId> =
         merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+    let mut of_driver: HashMap<(NodeId, u8), BankId> = HashMap::new();
+    of_driver.extend(
+        (merged.banks.iter())
+            .filter(|(_, bank)| bank.own.is_some())
+            .map(|(id, bank)| ((bank.node, bank.number), id)),
+    );
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
+        // What is behind it goes where it goes (case syscalls/definitions-with-literals).
+        if let (Some(section), Some(code)) = (bank.own, merged.code(graph, bank.node)) {
+            of_driver.remove(&(bank.node, bank.number));
+            merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
+        }
         let entries = &users[bank.node];
         let existing = || {
-            let banks = entries.iter().map(|&entry| merged.entry_bank(graph, entry, bank.number));
-            banks.flatten().map(|section| &merged.draft.sections[section])
+            entries.iter().filter_map(|&entry| {
+                if let Some(&own) = of_driver.get(&(entry, bank.number)) {
+                    let own = &merged.banks[own];
+                    return Some((own.size, own.align));
+                }
+                let section = merged.entry_bank(graph, entry, bank.number)?;
+                let section = &merged.draft.sections[section];
+                Some((section.size, section.align))
+            })
         };
-        let end = existing().map(|section| section.size).max().unwrap_or(0);
-        let align = existing().map(|section| section.align).max().unwrap_or(1).max(bank.align);
+        let end = existing().map(|(size, _)| size).max().unwrap_or(0);
+        let align = existing().map(|(_, align)| align).max().unwrap_or(1).max(bank.align);
         let offset = end.next_multiple_of(align);
         merged.banks[id].offset = offset;
+        // The last place of literals is the one that code names, though entries that do not reach
+        // this function have them elsewhere (docs/DIFFERENCES.md, Defects that are kept).
+        for &(bank, at) in bank.behind.iter().filter(|_| !entries.is_empty()) {
+            merged.banks[bank].offset = offset + at;
+        }
         // nvlink sets the value of symbol 0 to the place of the literals of a losing copy.
         if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
             value = Some(offset + lost_at);
         }
         let (mut patched, records) = (Vec::new(), bank.records());
+        let size = (offset + bank.size).next_multiple_of(align);
         for &entry in entries.iter().rev() {
+            let part = |part: &InputChunk<'d>| InputChunk { offset: offset + part.offset, ..*part };
+            if let Some(&own) = of_driver.get(&(entry, bank.number)) {
+                let own = &mut merged.banks[own];
+                own.emptied &= bank.chunks.is_empty();
+                own.align = align;
+                own.size = size;
+                own.chunks.extend(bank.chunks.iter().map(part));
+                own.behind.push((id, offset));
+                own.behind.extend(bank.behind.iter().map(|&(id, at)| (id, offset + at)));
+                own.sources.extend(moved(&records, offset));
+                own.starts.extend(bank.starts.iter().map(|start| offset + start));
+                continue;
+            }
             let section = merged
                 .entry_bank(graph, entry, bank.number)
                 .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
@@ -61,9 +98,8 @@ pub(crate) fn merge_banks<'d>(
             let section = &mut merged.draft.sections[section];
             section.emptied |= bank.emptied;
             section.align = align;
-            let part = |part: &InputChunk<'d>| InputChunk { offset: offset + part.offset, ..*part };
             section.chunks.extend(bank.chunks.iter().map(part));
-            section.size = (offset + bank.size).next_multiple_of(align);
+            section.size = size;
         }
         for section in patched {
             let draft = &mut merged.draft;
@@ -104,13 +140,17 @@ fn add_records(
             sources: Vec::new(),
         })
     });
-    let moved = sources.iter().map(|source| RelocSource {
+    draft.relocs[reloc].sources.splice(0..0, moved(sources, offset));
+    made
+}
+
+/// The records of a bank that lies at `offset` of another one.
+fn moved(sources: &[RelocSource], offset: u64) -> impl Iterator<Item = RelocSource> {
+    sources.iter().map(move |source| RelocSource {
         base: source.base + offset,
         mercury_base: source.mercury_base + offset,
         ..*source
-    });
-    draft.relocs[reloc].sources.splice(0..0, moved);
-    made
+    })
 }
 
 /// Drops empty banks of functions. A bank that a replaced copy left empty loses its name too.

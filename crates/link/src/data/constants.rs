@@ -16,6 +16,7 @@ use crate::draft::merged::{MergeResult, SectionPlacement};
 use crate::draft::offset_map::MovedRange;
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
+use crate::options::dialect::SecondLayout;
 use crate::symbols::Symbols;
 
 /// The symbol whose value is the size of the bank of constant variables; code compares it with an
@@ -43,43 +44,58 @@ pub(crate) fn add_second_index(draft: &mut Draft<'_>) {
     }
 }
 
+/// A constant variable in the second layout.
+#[derive(Clone, Copy)]
+struct PlacedAnew {
+    id: OutSymbolId,
+    /// What it is sorted by, the largest first.
+    key: u64,
+    /// Bytes.
+    size: u64,
+    align: u64,
+}
+
 /// Lays out the bank of constant variables anew if it is too large. Only then, and only with a
 /// selection of kernels, unused constants are dropped (case errors-limits/unused-constants).
+/// Returns true if it did.
 pub(crate) fn tighten<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     merged: &mut MergeResult<'d>,
     options: &LinkOptions,
-) {
+) -> bool {
     if !options.dialect.lays_constants_out_again {
-        return;
+        return false;
     }
     let too_large = |&bank: &SectionId| merged.draft.sections[bank].size > BANK_LIMIT;
-    let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return };
+    let Some(bank) = merged.draft.constant_variables().filter(too_large) else { return false };
     let unused = match options.effective_selection().is_active() {
         true => drop_unused(objects, symbols, merged, bank, options),
         false => HashSet::new(),
     };
     let draft = &mut merged.draft;
-    // Variables of the local list have the sort key 0, so they follow the others.
-    let variable = |key_of: fn(u64) -> u64| {
+    // Since 12.3, variables of the local list have the sort key 0, so they follow the others.
+    let SecondLayout { key_of_local, of_local, of_global } = draft.dialect.second_layout;
+    let variable = |key: u64, most: u64| {
         let (symbols, unused) = (&draft.symbols, &unused);
         move |&id: &OutSymbolId| {
             let symbol = &symbols[id];
+            let size = symbol.size;
             (!unused.contains(&id)
                 && symbol.section == Some(bank)
                 && symbol.info & 15 != stt::SECTION)
-                .then(|| (id, key_of(symbol.size), symbol.size))
+                .then(|| PlacedAnew { id, key: size.min(key), size, align: size.clamp(1, most) })
         }
     };
-    let locals = draft.locals.iter().filter_map(variable(|_| 0));
-    let globals = draft.globals.iter().filter_map(variable(|size| size.min(8)));
-    let variables: Vec<(OutSymbolId, u64, u64)> = locals.chain(globals).collect();
-    let sorted = list_sort(&variables, &|a, b| a.1 > b.1 || (a.1 == b.1 && a.2 <= b.2));
+    let locals = draft.locals.iter().filter_map(variable(key_of_local, of_local));
+    let globals = draft.globals.iter().filter_map(variable(of_global, of_global));
+    let variables: Vec<PlacedAnew> = locals.chain(globals).collect();
+    let sorted =
+        list_sort(&variables, &|a, b| a.key > b.key || (a.key == b.key && a.size <= b.size));
     let mut moves = Vec::new();
     let mut end = 0u64;
-    for &(id, _, size) in &sorted {
-        let to = end.next_multiple_of(size.clamp(1, 8));
+    for &PlacedAnew { id, size, align, .. } in &sorted {
+        let to = end.next_multiple_of(align);
         end = to + size;
         let symbol = &mut draft.symbols[id];
         let from = std::mem::replace(&mut symbol.value, to);
@@ -88,13 +104,14 @@ pub(crate) fn tighten<'d>(
     let section = &mut draft.sections[bank];
     merged.constant_offsets.rearrange(bank, section, moves);
     section.size = end;
-    section.align = sorted.iter().map(|variable| variable.1).max().unwrap_or(0).max(1);
+    section.align = sorted.iter().map(|variable| variable.key).max().unwrap_or(0).max(1);
     if sorted.is_empty() {
         section.dropped = true;
         let name = section.name;
         draft.section_strings.remove(name);
         draft.remove_name(name);
     }
+    true
 }
 
 /// Drops the variables of `bank` that no live function, no other data and no code outside of the

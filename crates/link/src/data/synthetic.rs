@@ -35,16 +35,21 @@ pub(crate) fn add_sections<'d>(
 ) -> CallSections {
     place_commons(merged);
     let relocatable = merged.draft.relocatable;
-    if relocatable {
+    let anew = if relocatable {
         constants::define_size_symbol(&mut merged.draft);
+        false
     } else {
-        constants::tighten(objects, symbols, merged, options);
-    }
+        constants::tighten(objects, symbols, merged, options)
+    };
     let draft = &mut merged.draft;
     let name = draft.names.intern(b".nv.callgraph");
     let call_graph = draft.add_section(name, SectionKind::CallGraph, 0, 4);
     let name = draft.names.intern(b".nv.prototype");
     let prototype = draft.add_section(name, SectionKind::Prototype, 0, 4);
+    if anew {
+        // The bank has a second section for a while (case dialects/second-layout-12-2).
+        draft.add_lost_section_name(b"TEMP_USER_DATA");
+    }
     CallSections { call_graph, prototype }
 }
 

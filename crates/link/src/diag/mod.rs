@@ -86,6 +86,7 @@ impl Message {
             | Message::SlotsNotKnown { .. }
             | Message::AbiMismatch { .. }
             | Message::BeforeCuda12 { .. }
+            | Message::AddressSizeMismatch { .. }
             | Message::AcceleratedMismatch
             | Message::NoCompat
             | Message::NewerToolkit { .. }
@@ -150,6 +151,8 @@ pub enum Message {
     AbiMismatch { file: String },
     #[error("Input file '{file}' must be recompiled with toolkit >= Cuda 12.0")]
     BeforeCuda12 { file: String },
+    #[error("Input file '{file}' size does not match target '-m64'")]
+    AddressSizeMismatch { file: String },
     #[error("cannot link accelerated arch to non-accelerated")]
     AcceleratedMismatch,
     #[error("cannot read nvcompat")]

@@ -75,6 +75,11 @@ pub(crate) struct FunctionBank<'d> {
     pub(crate) sources: Vec<RelocSource>,
     /// Offsets of its literals with records, and of copies that lost.
     pub(crate) starts: Vec<u64>,
+    /// The section of a function of the driver: empty, until the bank has been appended to those of
+    /// other entries and literals of a function that this one calls come behind.
+    pub(crate) own: Option<SectionId>,
+    /// Banks of functions that this one calls, and their offsets behind its own literals.
+    pub(crate) behind: Vec<(BankId, u64)>,
 }
 
 impl FunctionBank<'_> {
@@ -86,8 +91,11 @@ impl FunctionBank<'_> {
         let ends = starts.iter().skip(1).copied().chain([self.size]);
         let literal = |(start, end): (&u64, u64)| {
             let part = move |source: &RelocSource| {
-                let within = (start.saturating_sub(source.base), end.saturating_sub(source.base));
-                (within.1 != 0).then_some(RelocSource { within, ..*source })
+                let (first, last) = source.within;
+                let first = start.saturating_sub(source.base).max(first);
+                let last = end.saturating_sub(source.base).min(last);
+                let within = (first, last);
+                (first < last).then_some(RelocSource { within, ..*source })
             };
             self.sources.iter().filter_map(part).collect::<Vec<_>>()
         };
@@ -106,6 +114,8 @@ impl FunctionBank<'_> {
             lost_at: None,
             sources: Vec::new(),
             starts: Vec::new(),
+            own: None,
+            behind: Vec::new(),
         }
     }
 }

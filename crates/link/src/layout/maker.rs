@@ -214,12 +214,21 @@ impl ContentMaker<'_, '_> {
     /// `.nv.prototype`: prototypes of functions whose address is not taken.
     pub(crate) fn prototypes(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for node in self.graph.nodes.ids().filter(|&node| !self.graph.is_address_taken(node)) {
-            if let Some(prototype) = self.graph.prototype(node) {
-                out.extend_from_slice(&self.function(node).to_le_bytes());
-                out.extend_from_slice(&self.numbers.string(prototype).to_le_bytes());
+        let mut record = |symbol: u32, prototype| {
+            out.extend_from_slice(&symbol.to_le_bytes());
+            out.extend_from_slice(&self.numbers.string(prototype).to_le_bytes());
+        };
+        let mut dead = self.graph.dead_aliases().iter().peekable();
+        for (place, node) in self.graph.nodes.ids().enumerate() {
+            while let Some(&(_, prototype)) = dead.next_if(|&&(before, _)| before <= place) {
+                record(0, prototype);
+            }
+            let listed = !self.graph.is_address_taken(node);
+            if let Some(prototype) = self.graph.prototype(node).filter(|_| listed) {
+                record(self.function(node), prototype);
             }
         }
+        dead.for_each(|&(_, prototype)| record(0, prototype));
         out
     }
 

@@ -28,10 +28,9 @@ pub(crate) fn drop_empty(
     let no_records = attributes.file.records(graph, merged).next().is_none();
     let draft = &mut merged.draft;
     draft.sections[file_info].dropped = no_records && graph.entries().is_empty();
-    draft.sections[made.calls.prototype].dropped = !graph
-        .nodes
-        .ids()
-        .any(|node| !graph.is_address_taken(node) && graph.prototype(node).is_some());
+    let listed = |node| !graph.is_address_taken(node) && graph.prototype(node).is_some();
+    draft.sections[made.calls.prototype].dropped =
+        graph.dead_aliases().is_empty() && !graph.nodes.ids().any(listed);
     if draft.flavour == Flavour::Classic {
         let slots = merged.unified.slots_info.filter(|_| !attributes.slots.is_empty());
         drop_empty_attributes(draft, &merged.function_infos, attributes, slots);

@@ -128,12 +128,26 @@ impl<'d> Merger<'_, 'd> {
         content: &InputContent<'d>,
     ) -> BankId {
         let left = self.left_parts(key);
+        let of_driver =
+            self.graph.is_driver_function(node) && !self.banks.losers.contains_key(&key);
         let MergeResult { banks, draft, .. } = &mut self.merged;
         let id = *self.banks.of_functions.entry((node, key.number)).or_insert_with(|| {
-            draft.unlisted += 1;
-            // The bank becomes part of the entries' (case debug/dead-with-g by 12.3).
-            draft.add_lost_section_name(name);
-            banks.push(FunctionBank::new(node, key.number))
+            let mut bank = FunctionBank::new(node, key.number);
+            if of_driver {
+                // Its section may be filled again (case syscalls/definitions-with-literals).
+                let (kind, flags) =
+                    (SectionKind::Constant(key.number), shf::ALLOC | shf::INFO_LINK);
+                let name = draft.names.intern(name);
+                let section = draft.add_section(name, kind, flags, content.align);
+                draft.sections[section].owner = Some(key.code);
+                draft.sections[section].emptied = true;
+                bank.own = Some(section);
+            } else {
+                draft.unlisted += 1;
+                // The bank becomes part of the entries' (case debug/dead-with-g by 12.3).
+                draft.add_lost_section_name(name);
+            }
+            banks.push(bank)
         });
         let bank = &mut banks[id];
         bank.emptied = false;
@@ -182,7 +196,7 @@ impl<'d> Merger<'_, 'd> {
             let base = append_to_bank(bank, &content);
             bank.lost_at = Some(base);
             self.banks.offsets.insert((id, index), (place, base));
-            self.name_lost_literals(id, object, index, place);
+            self.name_lost_literals(id, object, index, SectionPlacement::Bank(place));
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
@@ -202,29 +216,34 @@ impl<'d> Merger<'_, 'd> {
         // (cases relocations/unnamed-literals-90, literals/of-losers-86,
         // literals/jump-tables-of-copies).
         self.set_placement(id, index, SectionPlacement::At { section, base });
+        if !self.merged.draft.relocatable {
+            self.name_lost_literals(id, object, index, SectionPlacement::At { section, base: 0 });
+        }
         let Some(code) = code else { return };
-        if keeps_banks {
+        // Functions of the driver have it as their bank (case syscalls/losers-with-literals).
+        if keeps_banks || self.graph.is_driver_function(node) {
             self.merged.entry_banks.insert(BankKey { code, number }, section);
-        } else {
+        }
+        if !keeps_banks {
             self.banks.losers.insert(BankKey { code, number }, section);
         }
     }
 
     /// Resolves the symbols of literals that lost to the winner's bank: in edited files, code of
-    /// other functions names them, and nvlink takes the winner's literals at that offset
-    /// (case literals/of-losers-86).
+    /// other functions or a table names them, and nvlink takes the winner's literals at that offset
+    /// (case literals/of-losers-86, of kernels `tests/invalid_values.rs`).
     fn name_lost_literals(
         &mut self,
         id: ObjectId,
         object: &InputObject<'d>,
         section: SectionIndex,
-        bank: BankId,
+        placement: SectionPlacement,
     ) {
         for (index, symbol) in object.cubin.symbol_indices() {
             let literal = symbol.defined_in() == Some(section) && is_internal(symbol);
             if let Some(program) = self.symbols.of(id, index).filter(|_| literal) {
-                let (placed, value) = (SectionPlacement::Bank(bank), symbol.value);
-                self.merged.targets[program] = SymbolTarget::Internal { placement: placed, value };
+                let value = symbol.value;
+                self.merged.targets[program] = SymbolTarget::Internal { placement, value };
             }
         }
     }

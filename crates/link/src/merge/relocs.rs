@@ -57,6 +57,11 @@ impl<'d> Merger<'_, 'd> {
                 // Literals of machine code have no relocations, and nvlink looks for none
                 // (case literals/of-losers-86).
                 if self.merged.draft.flavour == Flavour::Classic {
+                    // Where names stay, that of a section with records stays (case
+                    // dialects/literal-records-12-3). On sm_90, ptxas makes empty ones.
+                    if !input.relocations().is_empty() {
+                        self.merged.draft.add_lost_section_name(input.name);
+                    }
                     continue;
                 }
                 if !input.relocations().is_empty() {

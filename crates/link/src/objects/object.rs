@@ -212,7 +212,12 @@ impl<'d> InputObject<'d> {
     pub(super) fn parse(input: Input<'d>, dialect: &Dialect) -> Result<Self, Message> {
         let file = input.name;
         let malformed = |defect| Message::malformed(file, defect);
-        let mut cubin = Cubin::parse(input.bytes).map_err(malformed)?;
+        let parsed =
+            Cubin::parse(input.bytes).map_err(|defect| match is_for_32_bits(input.bytes) {
+                true => Message::AddressSizeMismatch { file: file.to_owned() },
+                false => malformed(defect),
+            });
+        let mut cubin = parsed?;
         check_abi(file, &cubin)?;
         let flavour = Flavour::of_sm(cubin.header.sm());
         let mut roles = roles::all(file, &cubin, flavour)?;
@@ -293,4 +298,13 @@ fn check_abi(file: &str, cubin: &Cubin<'_>) -> Result<(), Message> {
         (elf::OSABI_CUDA_12, _) => Err(Message::AbiMismatch { file: file.to_owned() }),
         _ => Err(Message::unsupported(file, "its ELF ABI is unknown")),
     }
+}
+
+/// True for a cubin for 32 bits, which ptxas of CUDA 11 makes with `-m32`: its class says so, and
+/// its header has the length of that class. nvlink does not look at the class alone
+/// (docs/DIFFERENCES.md, damaged-input).
+fn is_for_32_bits(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF\x01\x01")
+        && bytes.get(18..20) == Some(&[0xbe, 0])
+        && bytes.get(40..42) == Some(&[0x34, 0])
 }

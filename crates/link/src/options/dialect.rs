@@ -123,6 +123,18 @@ pub enum ReservedCap {
     Own,
 }
 
+/// The second layout of a full bank of constant variables: the size of a variable is its alignment,
+/// and what it is sorted by, each up to a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecondLayout {
+    /// Of local and weak variables: the limit of what they are sorted by.
+    pub key_of_local: u64,
+    /// The limit of their alignment.
+    pub of_local: u64,
+    /// Both limits of global variables.
+    pub of_global: u64,
+}
+
 /// The contents of `.nv.rel.action`, the same in every file nvlink was seen to make.
 const ACTIONS: [u8; 16] = [0x73, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0x25, 0, 5, 0x36];
 
@@ -213,6 +225,8 @@ dialects! {
     lists_references: bool = since(120);
     /// An alias that nothing uses stays if its function does. Later nvlink ends in such links.
     keeps_unused_aliases: bool = before(124);
+    /// `.nv.prototype` lists the aliases of dead functions, against symbol 0.
+    lists_dead_aliases: bool = of(&[123]);
     /// `sh_info` of an entry's code has the registers of all that it reaches.
     raises_registers_of_code: bool = before(124);
 
@@ -301,9 +315,13 @@ dialects! {
     /// A program's only entry must not reach tensor memory of both kinds, even if it uses none
     /// itself.
     asks_single_entry: bool = since(132);
-    /// Constant variables that do not fit are laid out anew. 12.2 does so in an order that is not
-    /// known (docs/DIALECTS.md), so they are an error there, as in older releases.
-    lays_constants_out_again: bool = since(123);
+    /// Constant variables that do not fit are laid out anew.
+    lays_constants_out_again: bool = since(122);
+    /// How (docs/rules/diagnostics.md, 4.1; case dialects/second-layout-12-2).
+    second_layout: SecondLayout = steps(
+        SecondLayout { key_of_local: 16, of_local: 16, of_global: u64::MAX },
+        &[(123, SecondLayout { key_of_local: 0, of_local: 8, of_global: 8 })],
+    );
     /// With a kernel selection, constants are looked up by their contents.
     looks_constants_up: bool = before(135);
 
