@@ -15,6 +15,9 @@ const EXPECTED: &[&str] = &[
     "literals/left-behind/strong-four.ptx, line 5: 'f' is defined twice (literals/left-behind/strong-five.ptx, line 5: defined)",
     "literals/left-behind/strong-fourteen.ptx, line 5: 'f' is defined twice (literals/left-behind/strong-five.ptx, line 5: defined)",
     "literals/left-behind/strong-none.ptx, line 5: 'f' is defined twice (literals/left-behind/strong-five.ptx, line 5: defined)",
+    "syscalls/definitions-with-literals/a.ptx, line 5: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
+    "syscalls/definitions-with-literals/d.ptx, line 5: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
+    "syscalls/definitions-with-literals/d.ptx, line 6: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
     "textures/sampler-attributes/b.ptx, line 5: 'p1' is defined twice (textures/sampler-attributes/a.ptx, line 5: defined)",
     "weak/entries-strong-weak/weak.ptx, line 5: 'k' has another number of parameters: 1 (weak/entries-strong-weak/strong.ptx, line 5: 3)",
 ];

@@ -19,12 +19,10 @@ use crate::read;
 use crate::symtab::{self, SymbolTable};
 use crate::text_of;
 
-/// The largest alignment of a section or variable that is accepted, in bytes: the largest that
-/// ptxas takes.
+/// The largest accepted alignment of a section or variable, in bytes: ptxas takes no larger one.
 pub const MAX_ALIGN: u64 = 1 << 31;
 
-/// The largest size of a section without bytes in the file, and of a tentative definition, that
-/// is accepted, in bytes.
+/// The largest accepted size of a section without bytes, and of a tentative definition, in bytes.
 pub const MAX_SIZE: u64 = 1 << 40;
 
 /// Bytes of the ELF header.
@@ -117,14 +115,12 @@ impl<'d> Section<'d> {
         matches!(self.sh_type, sht::REL | sht::RELA)
     }
 
-    /// The number of barriers of code. Files of CUDA 12, and objects made of them, store it in the
-    /// section's flags.
+    /// Barriers of code: files of CUDA 12, and objects of them, have the number in these flags.
     pub fn barriers_of_cuda_12(&self) -> u32 {
         shf::barriers_of(self.flags)
     }
 
-    /// The number of registers of code, in the upper byte of `sh_info`; 0 if it is not there. Files
-    /// of NVIDIA's internal assembler have it nowhere else.
+    /// Registers of code, where `sh_info` has the number; 0 elsewhere.
     pub fn registers_of_code(&self) -> u8 {
         (self.info >> 24) as u8
     }

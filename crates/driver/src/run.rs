@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use culd_link::{Account, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
+use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 use culd_report::LinkedCode;
 
 use crate::input::{InputItem, Inputs, Sources, Store};
@@ -312,7 +312,10 @@ impl Attempt<'_> {
     ) -> Result<Option<Account>, AttemptStop> {
         let start = Instant::now();
         self.phase.begin("write");
-        let counts = self.options.flag(OptionId::Stats).then(|| image.counts()).unwrap_or_default();
+        let counts = match self.options.flag(OptionId::Stats) {
+            true => image.counts(),
+            false => Counts::default(),
+        };
         let needs_account = reports::need_account(self.options);
         if needs_account {
             image.count_types();

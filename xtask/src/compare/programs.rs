@@ -3,8 +3,8 @@
 //!
 //! In: wheels from PyPI, or paths of files. Out: a line for each file, then a table of times and
 //! memory. Guaranteed: compared are the images of each architecture and, for each kernel of a
-//! linked image, registers, stack, shared memory and constant banks; exit code 1 if they differ. Fat
-//! binaries among data are compared in an object that has them where cuobjdump looks.
+//! linked image, registers, stack, shared memory and constant banks; exit code 1 if they differ.
+//! Fat binaries among data are compared in an object that has them where cuobjdump looks.
 
 use super::Suite;
 use super::setup::Setup;
