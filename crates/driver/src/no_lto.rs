@@ -3,7 +3,7 @@
 //! In: the LTO-IR of a link. Out: a line that names it.
 
 use culd_cubin::arch::Arch;
-use culd_link::{Session, Severity};
+use culd_link::{Dialect, Session, Severity};
 
 use crate::input::{InputStop, Inputs, Store};
 use crate::messages::{InputError, Line};
@@ -20,6 +20,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     pub(crate) fn new(
         _: &'l CommandOptions,
         _: &'static Arch,
+        _: &'static Dialect,
         _: &'a Store,
         found: &'l mut Inputs<'a>,
         lines: &'l mut Vec<Line>,

@@ -51,10 +51,9 @@ pub(crate) use gathered::{
     LtoPiece, MAX_UNPACKED,
 };
 pub use item::{Content, InputItem, InputKind};
+pub(crate) use ptx::PtxCompiler;
 #[cfg(feature = "lto")]
-pub(crate) use ptx::PtxLimits;
-#[cfg(feature = "lto")]
-pub(crate) use ptx::{CompileError, PtxCompiler};
+pub(crate) use ptx::{CompileError, PtxLimits};
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;

@@ -2,7 +2,7 @@
 //!
 //! In: PTX texts. Out: an error for each.
 
-use culd_link::Session;
+use culd_link::{Dialect, Session};
 use thiserror::Error;
 
 use super::compilation::{PtxCompilation, PtxJob};
@@ -27,7 +27,7 @@ pub(crate) enum CompileError {
 pub(crate) struct PtxCompiler;
 
 impl PtxCompiler {
-    pub(crate) fn new(_: &CommandOptions, _: &str) -> Self {
+    pub(crate) fn new(_: &CommandOptions, _: &str, _: &Dialect) -> Self {
         PtxCompiler
     }
 
