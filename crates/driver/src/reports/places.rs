@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use culd_link::Severity;
 
-use super::{OWN_FILES, is_standard_output};
+use super::{OWN_FILES, any, is_standard_output};
 use crate::input::Store;
 use crate::messages::{FileError, Line};
 use crate::options::{CommandOptions, OptionId, OptionRow};
@@ -19,6 +19,9 @@ const NVLINK_FILES: [OptionId; 3] = [OptionId::Output, OptionId::RegisterFile, O
 
 /// Checks the places of the reports.
 pub(crate) fn check(options: &CommandOptions, store: &Store) -> Result<(), Line> {
+    if !any(options, OWN_FILES) {
+        return Ok(());
+    }
     let mut taken: Vec<(OptionId, PathBuf)> = Vec::new();
     let nvlink = NVLINK_FILES.iter().map(|&id| (id, options.list(id)));
     for (id, paths) in nvlink {
