@@ -233,7 +233,8 @@ impl PreparedOptions<'_> {
         StagedLink { gathered, link_options, ready }
     }
 
-    /// Compiles LTO-IR, unless the link has failed or has no output.
+    /// Compiles LTO-IR, unless the link has failed or has no output. A program that it is all of
+    /// is verified here, for the command, device links and programs alike.
     fn link_time<'a>(
         &self,
         found: &mut Inputs<'a>,
@@ -246,7 +247,15 @@ impl PreparedOptions<'_> {
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
-        LinkTime::new(options, target, rules, store, found, lines, session).compile()
+        LinkTime::new(options, target, rules, store, found, lines, session).compile()?;
+        let image = found.finished.as_ref().filter(|_| !options.flag(OptionId::EmitPtx));
+        if options.flag(OptionId::Verify)
+            && let Some(Err(what)) = image.map(|image| verify::verify(image))
+        {
+            lines.push(Line::new(Severity::Fatal, FileError::UnsoundCode(what)));
+            return Err(InputStop);
+        }
+        Ok(())
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use culd_link::{Account, Counts, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
+use culd_link::{Account, Image, IndexFile, LinkOptions, Output as _, Session, Severity};
 use culd_report::LinkedCode;
 
 use crate::input::{InputItem, Inputs, Sources, Store};
@@ -19,7 +19,7 @@ use crate::progress::{self, Progress};
 use crate::registration::{self, SystemLibrary};
 use crate::timing::Timing;
 use crate::watch::{self, Watch};
-use crate::{host_script, index, origins, reports, shadow, threads, verify};
+use crate::{host_script, index, origins, reports, shadow, threads};
 
 /// Runs a command line. Returns the text for standard output, and lines and status.
 pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
@@ -312,9 +312,9 @@ impl Attempt<'_> {
     ) -> Result<Option<Account>, AttemptStop> {
         let start = Instant::now();
         self.phase.begin("write");
-        let counts = match self.options.flag(OptionId::Stats) {
-            true => image.counts(),
-            false => Counts::default(),
+        let counted = match self.options.flag(OptionId::Stats) {
+            true => watch::link_stats(input_bytes, &image.counts()),
+            false => Vec::new(),
         };
         let needs_account = reports::need_account(self.options);
         if needs_account {
@@ -327,7 +327,7 @@ impl Attempt<'_> {
         std::mem::forget(image);
         written?;
         self.time("write", start);
-        self.report_link(|| watch::link_stats(input_bytes, &counts), lines)?;
+        self.report_link(counted, lines)?;
         Ok(account)
     }
 
@@ -383,16 +383,11 @@ impl Attempt<'_> {
         lines: &mut LineList,
     ) -> Result<(), Line> {
         let Some(path) = self.options.output() else { return Ok(()) };
-        let is_cubin = !self.options.flag(OptionId::EmitPtx);
-        if is_cubin && self.options.flag(OptionId::Verify) {
-            let unsound = |what| Line::new(Severity::Fatal, FileError::UnsoundCode(what));
-            verify::verify(bytes).map_err(unsound)?;
-        }
         let start = Instant::now();
         output::write(path, bytes).map_err(|error| FileError::output(path, &error))?;
         self.time("write", start);
-        let counted = || vec![watch::output_stats(bytes.len() as u64)];
-        self.report_link(counted, lines)?;
+        self.report_link(vec![watch::output_stats(bytes.len() as u64)], lines)?;
+        let is_cubin = !self.options.flag(OptionId::EmitPtx);
         let code = is_cubin.then_some(LinkedCode::Cubin(bytes));
         self.report(session, gathered, link_options, code, &[], lines)
     }
@@ -411,13 +406,9 @@ impl Attempt<'_> {
     }
 
     /// The outputs of `--stats`, those of `counted` first, and `--trace`.
-    fn report_link(
-        &self,
-        counted: impl FnOnce() -> Vec<String>,
-        lines: &mut LineList,
-    ) -> Result<(), Line> {
+    fn report_link(&self, counted: Vec<String>, lines: &mut LineList) -> Result<(), Line> {
         if self.options.flag(OptionId::Stats) {
-            let stats = counted().into_iter().chain(self.watch.stats());
+            let stats = counted.into_iter().chain(self.watch.stats());
             lines.extend(stats.map(|text| Line::plain(LineKind::Dump, text)));
         }
         if let Some(path) = self.options.path(OptionId::Trace) {

@@ -210,9 +210,9 @@ pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
 
 /// True if an option asks for something other than JSON and pages, which are made without a report.
 fn needs_report(options: &CommandOptions) -> bool {
-    let is_other = |id: &&OptionId| **id != OptionId::Report && options.values(**id).is_some();
+    let is_other = |id: OptionId| id != OptionId::Report && options.values(id).is_some();
     let text = options.list(OptionId::Report).iter().any(|path| is_text(Path::new(path)));
-    text || ABOUT_CUBIN.iter().any(|id| is_other(&id))
+    text || ABOUT_CUBIN.iter().copied().any(is_other)
 }
 
 /// True if the report at `path` is one of text.

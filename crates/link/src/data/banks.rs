@@ -34,12 +34,9 @@ pub(crate) fn merge_banks<'d>(
     let mut value = None;
     let mut tables: HashMap<SectionId, RelocId> =
         merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
-    let mut of_driver: HashMap<(NodeId, u8), BankId> = HashMap::new();
-    of_driver.extend(
-        (merged.banks.iter())
-            .filter(|(_, bank)| bank.own.is_some())
-            .map(|(id, bank)| ((bank.node, bank.number), id)),
-    );
+    let of_driver = merged.banks.iter().filter(|(_, bank)| bank.own.is_some());
+    let mut of_driver: HashMap<(NodeId, u8), BankId> =
+        of_driver.map(|(id, bank)| ((bank.node, bank.number), id)).collect();
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
@@ -76,17 +73,10 @@ pub(crate) fn merge_banks<'d>(
         let (mut patched, records) = (Vec::new(), bank.records());
         let size = (offset + bank.size).next_multiple_of(align);
         for &entry in entries.iter().rev() {
-            let part = |part: &InputChunk<'d>| InputChunk { offset: offset + part.offset, ..*part };
             if let Some(&own) = of_driver.get(&(entry, bank.number)) {
                 let own = &mut merged.banks[own];
-                own.emptied &= bank.chunks.is_empty();
-                own.align = align;
-                own.size = size;
-                own.chunks.extend(bank.chunks.iter().map(part));
-                own.behind.push((id, offset));
-                own.behind.extend(bank.behind.iter().map(|&(id, at)| (id, offset + at)));
-                own.sources.extend(moved(&records, offset));
-                own.starts.extend(bank.starts.iter().map(|start| offset + start));
+                (own.align, own.size) = (align, size);
+                append(own, id, &bank, &records, offset);
                 continue;
             }
             let section = merged
@@ -98,7 +88,7 @@ pub(crate) fn merge_banks<'d>(
             let section = &mut merged.draft.sections[section];
             section.emptied |= bank.emptied;
             section.align = align;
-            section.chunks.extend(bank.chunks.iter().map(part));
+            section.chunks.extend(bank.chunks.iter().map(|part| at(part, offset)));
             section.size = size;
         }
         for section in patched {
@@ -142,6 +132,27 @@ fn add_records(
     });
     draft.relocs[reloc].sources.splice(0..0, moved(sources, offset));
     made
+}
+
+/// Puts `bank`, which is `id` and has `records`, at `offset` of that of a function of the driver.
+fn append<'d>(
+    own: &mut FunctionBank<'d>,
+    id: BankId,
+    bank: &FunctionBank<'d>,
+    records: &[RelocSource],
+    offset: u64,
+) {
+    own.emptied &= bank.chunks.is_empty();
+    own.chunks.extend(bank.chunks.iter().map(|part| at(part, offset)));
+    own.behind.push((id, offset));
+    own.behind.extend(bank.behind.iter().map(|&(id, at)| (id, offset + at)));
+    own.sources.extend(moved(records, offset));
+    own.starts.extend(bank.starts.iter().map(|start| offset + start));
+}
+
+/// A part of a bank that lies at `offset` of another one.
+fn at<'d>(part: &InputChunk<'d>, offset: u64) -> InputChunk<'d> {
+    InputChunk { offset: offset + part.offset, ..*part }
 }
 
 /// The records of a bank that lies at `offset` of another one.

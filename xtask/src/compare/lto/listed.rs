@@ -289,8 +289,7 @@ impl DifferingLink<'_> {
             let lines = lines.filter(|line| !BUILD.iter().any(|begin| line.starts_with(begin)));
             lines.map(without_numbers).collect()
         };
-        let theirs = self.ptx(self.bench.tools.oracle.command("nvlink"), self.words)?;
-        let ours = self.ptx(self.bench.candidate(), self.words)?;
+        let [theirs, ours] = self.both_ptx()?;
         if theirs == ours || without_build(theirs) != without_build(ours) {
             return Ok(false);
         }
@@ -435,8 +434,7 @@ impl DifferingLink<'_> {
         let mut words: Vec<String> =
             self.fixed.iter().filter(|word| !of_lto(word)).cloned().collect();
         let is_lto = |word: &&String| sources::is_lto(word);
-        let mut lto = self.words.iter().filter(is_lto);
-        let first = lto.next();
+        let first = self.words.iter().find(is_lto);
         let others = self.words.iter().filter(|word| *word != "-emit-ptx");
         words.extend(others.filter(|word| !is_lto(word) || Some(*word) == first).map(|word| {
             match is_lto(&word) {
