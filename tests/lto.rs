@@ -3,144 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 use culd::Arch;
-use culd::cubin::build::{Builder, Code, Linkage, Relocation, Space, Variable};
+use culd::cubin::build::{Builder, Space, Variable};
 use culd_fatbin::container::ImageKind;
 use culd_fatbin::host::HostReference;
 use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
-use culd_tests::world::copy_quickstart;
+use culd_tests::lto_folder::{LtoFolder, said};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::process::Command;
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
-
-/// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin`
-/// of a whole program.
-struct LtoFolder {
-    folder: tempfile::TempDir,
-    /// Programs are written and started: a process that another thread starts meanwhile would keep
-    /// them open for writing.
-    _alone: MutexGuard<'static, ()>,
-}
-
-static ALONE: Mutex<()> = Mutex::new(());
-
-impl LtoFolder {
-    fn new() -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let world = LtoFolder { folder: tempfile::tempdir().unwrap(), _alone: alone };
-        fs::copy(CULD, world.path("culd")).unwrap();
-        fs::write(world.path("a.ltoir"), [b'L'; 64]).unwrap();
-        fs::write(world.path("b.ltoir"), [b'M'; 64]).unwrap();
-        copy_quickstart(world.folder.path());
-        fs::create_dir_all(world.path("toolkit/nvvm")).unwrap();
-        let mut whole = Command::new(world.path("culd"));
-        whole.args(["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "whole.cubin"]);
-        assert!(whole.current_dir(world.folder.path()).status().unwrap().success());
-        let [smooth, whole] = ["smooth.cubin", "whole.cubin"].map(|name| world.path(name));
-        world.script(
-            "ptxas",
-            &format!(
-                "printf '%s\\n' \"$*\" >> {}\ncase \"$*\" in *' -c '*) cp {} elf.o;; *) cp {} elf.o;; esac\n\
-                 grep -q 'made of LL MM' ptx || exit 1",
-                world.path("assembled").display(),
-                smooth.display(),
-                whole.display()
-            ),
-        );
-        world
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn script(&self, name: &str, text: &str) {
-        fs::write(self.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    /// A culd-lto that makes PTX which names its inputs.
-    fn compiler(&self) {
-        self.compiler_and("");
-    }
-
-    /// The same, with the commands `more` for each request, in front of the reply. It makes
-    /// `smooth.cubin` when names are read from an object.
-    fn compiler_and(&self, more: &str) {
-        self.script(
-            "culd-lto",
-            &format!(
-                "while read -r count; do\n\
-                 text='// made of' said='made by a script' line= next=word\n\
-                 while [ $count -gt 0 ]; do\n\
-                 read -r size; head -c $size > part; count=$((count-1))\n\
-                 case $next in\n\
-                 bytes) text=\"$text $(head -c 2 part)\" next=word; continue;;\n\
-                 roots) cp part roots; next=word; continue;;\n\
-                 kind) next=name;; name) next=bytes;;\n\
-                 *) case $(tr -d '\\0' < part) in --input) next=kind;; --roots) next=roots;; esac;;\n\
-                 esac\n\
-                 line=\"$line $(cat part)\"\n\
-                 done\n\
-                 printf '%s\\n' \"$*$line\" >> words\n\
-                 kind=${{line%% --*}} kind=${{kind# }}\n\
-                 printf '%s\\n\\0' \"$text\" > made\n[ $kind = object ] && cp {} made\n\
-                 {more}\n\
-                 printf '%s' \"$said\" > report\n\
-                 {{ echo 2; wc -c < report; cat report; wc -c < made; cat made; }} > reply\n\
-                 [ -s made ] || {{ echo 1; wc -c < report; cat report; }} > reply\n\
-                 cat reply >&0\n\
-                 done",
-                self.path("smooth.cubin").display()
-            ),
-        );
-    }
-
-    fn whole(&self) -> Vec<u8> {
-        fs::read(self.path("whole.cubin")).unwrap()
-    }
-
-    fn run(&self, words: &str) -> Output {
-        self.run_words(words.split(' '))
-    }
-
-    fn run_words<'w>(&self, words: impl Iterator<Item = &'w str>) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    fn command<'w>(&self, words: impl Iterator<Item = &'w str>) -> Command {
-        let mut command = Command::new(self.path("culd"));
-        command.args(["-arch=sm_90", "-lto", "-nvvmpath=toolkit/nvvm"]);
-        command.arg(format!("--ptxas-path={}", self.path("ptxas").display()));
-        command.args(words).current_dir(self.folder.path());
-        command.env("PATH", "/usr/bin:/bin").env_remove("CUDA_HOME");
-        command
-    }
-
-    /// The arguments of culd-lto since the last call.
-    fn words(&self) -> String {
-        self.taken("words")
-    }
-
-    /// The arguments of ptxas since the last call.
-    fn assembled(&self) -> String {
-        self.taken("assembled")
-    }
-
-    fn taken(&self, name: &str) -> String {
-        let text = fs::read_to_string(self.path(name)).unwrap();
-        fs::remove_file(self.path(name)).unwrap();
-        text
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 fn exists(path: &Path) -> bool {
     path.try_exists().unwrap()
@@ -148,7 +21,7 @@ fn exists(path: &Path) -> bool {
 
 #[test]
 fn without_a_compiler_the_error_says_what_is_missing() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     let done = world.run("a.ltoir -o out");
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(
@@ -169,7 +42,7 @@ fn without_a_compiler_the_error_says_what_is_missing() {
 
 #[test]
 fn nothing_but_lto_ir_becomes_the_whole_program() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let done = world.run("a.ltoir b.ltoir -o out");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
@@ -189,7 +62,7 @@ fn nothing_but_lto_ir_becomes_the_whole_program() {
 
 #[test]
 fn the_whole_program_is_verified_and_has_side_outputs() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let done = world.run("a.ltoir b.ltoir -o out --verify --stats --trace=t --report=r.json");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
@@ -217,24 +90,8 @@ fn the_whole_program_is_verified_and_has_side_outputs() {
 
 /// By names the compiler changes functions that other code cannot see.
 #[test]
-fn lto_ir_with_local_functions_is_compiled_out_of_an_object() {
-    let world = LtoFolder::new();
-    world.compiler();
-    let seen = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func smooth () { ret; }\n";
-    let local = format!("{seen}.func (.param .b32 r) sum (.param .b32 x) {{ ret; }}\n");
-    for (ptx, kind) in [(seen, " ptx --roots "), (&local, " object --")] {
-        let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx.as_bytes());
-        let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
-        fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
-        world.run("saxpy.cubin a.fatbin -o out");
-        let words = world.words();
-        assert!(words.lines().next().unwrap().contains(kind), "{words}");
-    }
-}
-
-#[test]
 fn notes_about_names_count_those_of_lto_ir() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let done = world.run("-kernels-used=saxpy a.ltoir b.ltoir -o out");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
@@ -252,7 +109,7 @@ const EXTENDED: &str = "culd info    : Incompatible options '-split-compile' and
 
 #[test]
 fn options_of_the_compilation_reach_both_compilers() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let options = "-Ofc=mid -split-compile 3 -split-compile-extended 2 -device-stack-protector true \
                    -Xptxas -v -maxrregcount 40";
@@ -283,7 +140,7 @@ fn options_of_the_compilation_reach_both_compilers() {
 /// docs/rules/lto.md, 8. Fat binaries do not start with the letters that the scripts look for.
 #[test]
 fn options_beside_lto_ir_count_for_its_compilation_only() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler_and("printf '// made of LL MM\\n\\0' > made");
     let write = |name: &str, options: &str| {
         let image = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
@@ -323,7 +180,7 @@ fn options_beside_lto_ir_count_for_its_compilation_only() {
 
 #[test]
 fn options_of_the_link_win_over_words_for_ptxas() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     world.run("-maxrregcount=24 -Xptxas=-maxrregcount=32 a.ltoir b.ltoir -o out");
     let given = "-arch=sm_90 -m64 -maxrregcount=32 --maxrregcount=24";
@@ -334,7 +191,7 @@ fn options_of_the_link_win_over_words_for_ptxas() {
 /// times as long for large libraries, is made only if nothing else tells whether it is whole.
 #[test]
 fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     // The compiler's text of a whole program, and an object without the functions in question.
     world.compiler_and("[ $kind = object ] || cp text made");
     let text = "// made of LL MM\n.visible .entry k () {\n\tret;\n}\n";
@@ -389,7 +246,7 @@ fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
 
 #[test]
 fn words_for_the_compilers_are_split_as_nvlink_does() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let words = ["-Xptxas", "-O3 -v ", "-Xptxas", "a\tb\\c", "-Xnvvm", " -ftz=1 -fma\\ d\te"];
     let done = world.run_words(words.into_iter().chain(["a.ltoir", "b.ltoir", "-o", "out"]));
@@ -401,7 +258,7 @@ fn words_for_the_compilers_are_split_as_nvlink_does() {
 
 #[test]
 fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     world.run("-kernels-used=k,m a.ltoir b.ltoir -o out");
     let words = world.words();
@@ -419,7 +276,7 @@ fn used_names_are_passed_on_where_lto_ir_is_all_of_the_program() {
 
 #[test]
 fn messages_of_the_compiler_are_reported_as_by_nvlink() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler_and(
         "said=\"$said\n$(printf 'opt: no such option\\n.')\" said=${said%.}; echo 'raw line' >&2",
     );
@@ -445,7 +302,7 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
 
 #[test]
 fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
     // Nothing is said of an input that is not for LTO.
@@ -463,7 +320,7 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
 
 #[test]
 fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     for toolkit in ["toolkit/bin", "other/bin"] {
         fs::create_dir_all(world.path(toolkit)).unwrap();
@@ -494,7 +351,7 @@ fn both_compilers_are_of_the_toolkit_of_nvvmpath() {
 
 #[test]
 fn the_compiler_finds_no_driver() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     // The loader takes the first file of that name, and an empty one ends its search.
     world.compiler_and(
         "first=${LD_LIBRARY_PATH%%:*}\n[ -f $first/libcuda.so.1 ] && [ ! -s $first/libcuda.so.1 ] && \
@@ -518,7 +375,7 @@ fn the_compiler_finds_no_driver() {
 
 #[test]
 fn other_code_is_linked_with_it() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     // The cubin made of LTO-IR has the function and variable that saxpy needs.
     let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
@@ -547,63 +404,8 @@ fn other_code_is_linked_with_it() {
 /// The PTX in an object is nvlink's, so there is no second compilation; without lines of source
 /// files only its names count.
 #[test]
-fn ptx_in_an_object_of_lto_ir_is_compiled() {
-    const TEXT: &[u8] = b"// made of LL MM\0.visible .func smooth\0()\0;\0.extern .func \
-                          culd_other_code\0()\0;\0.visible .func other\0()\0;\0";
-    let world = LtoFolder::new();
-    world.compiler_and("[ $kind = object ] && cp with_text made; true");
-    let object = |with_lines: bool| {
-        let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
-        let smooth = builder.function("smooth", Linkage::Global);
-        builder.define(smooth, Code::new([0; 128]));
-        builder.debug(".nv_debug_ptx_txt.12", TEXT, None);
-        builder.debug(".nv_debug_ptx_txt.345", *b".version 7.0\0.target sm_75\0", None);
-        let lines = builder.debug(".debug_line", [0; 8], None);
-        if with_lines {
-            const R_CUDA_64: u32 = 2;
-            let relocation =
-                Relocation { offset: 0, kind: R_CUDA_64, symbol: Some(smooth), addend: 0 };
-            builder.relocation(lines, relocation);
-        }
-        builder.finish().unwrap()
-    };
-    // A copy of what ptxas gets.
-    let script = fs::read_to_string(world.path("ptxas")).unwrap();
-    let copying = format!("cp ptx {}; grep -q", world.path("ptx.seen").display());
-    fs::write(world.path("ptxas"), script.replace("grep -q", &copying)).unwrap();
-    let requests = |words: &str| -> Vec<&str> {
-        let kind = |line: &str| match line.contains(" object --") {
-            true => "object",
-            false => "ptx",
-        };
-        words.lines().map(kind).collect()
-    };
-    let expected = "// made of LL MM\n.visible .func smooth\n()\n;\n.visible .func other\n()\n;\n";
-    fs::write(world.path("with_text"), object(false)).unwrap();
-    let done = world.run("saxpy.cubin a.ltoir b.ltoir -o out");
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    let seen = fs::read_to_string(world.path("ptx.seen")).unwrap();
-    assert_eq!(seen.trim_end_matches('\0'), expected);
-    let words = world.words();
-    assert_eq!(requests(&words), ["object"], "{words}");
-    assert!(words.contains(" --option -Xptxas=-lineinfo --option -Xptxas=-O0 "), "{words}");
-
-    // With lines, for text with comments, and where the cubin shows its text.
-    for (lines, more) in
-        [(true, ""), (false, "-emit-ptx "), (false, "-g "), (false, "-Xptxas=-lineinfo ")]
-    {
-        fs::write(world.path("with_text"), object(lines)).unwrap();
-        let done = world.run(&format!("{more}saxpy.cubin a.ltoir b.ltoir -o out"));
-        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-        assert_eq!(requests(&world.words()), ["object", "ptx"], "{more}");
-        let roots = fs::read_to_string(world.path("roots")).unwrap();
-        assert!(roots.contains("@\"smooth\"()") && roots.contains("@\"other\"()"), "{roots}");
-    }
-}
-
-#[test]
 fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     // An object without the function that saxpy needs.
     let mut builder = Builder::new(Arch::by_name("sm_90").unwrap());
@@ -625,7 +427,7 @@ fn what_other_code_needs_and_the_ptx_has_not_is_explained() {
 /// Without them, functions that only other code uses would be missing.
 #[test]
 fn names_that_cannot_be_had_end_the_link() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     for (more, why) in [
         ("[ $kind = object ] && kill -9 $$; true", "it does not say why"),
         ("[ $kind = object ] && cp ptxas made; true", "libnvJitLink made no object of LTO-IR"),
@@ -643,7 +445,7 @@ fn names_that_cannot_be_had_end_the_link() {
 fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
     const VERSION: &str = "[ \"$1\" = --version ] && { echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; \
                            echo 'Cuda compilation tools, release 13.1, V13.1.9'; exit 0; }";
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let ptxas = world.path("ptxas").display().to_string();
     let cases = [
@@ -703,7 +505,7 @@ fn a_ptxas_that_is_missing_or_of_another_release_or_none_is_named() {
 
 #[test]
 fn a_backslash_at_the_end_of_a_value_for_the_compiler_is_an_error() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     let words = ["-Xnvvm", "-ftz=1\\", "saxpy.cubin", "a.ltoir", "b.ltoir", "-o", "out"];
     let done = world.run_words(words.into_iter());
@@ -716,7 +518,7 @@ fn a_backslash_at_the_end_of_a_value_for_the_compiler_is_an_error() {
 
 #[test]
 fn a_compiler_that_refuses_ends_the_link() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     world.script("ptxas", "echo 'ptxas ptx, line 3; error   : no' >&2; exit 1");
     let done = world.run("a.ltoir b.ltoir -o out");
@@ -730,7 +532,7 @@ fn a_compiler_that_refuses_ends_the_link() {
 /// docs/DIALECTS.md: rules of releases before 13.0.
 #[test]
 fn older_releases_compile_lto_ir_by_their_rules() {
-    let world = LtoFolder::new();
+    let world = LtoFolder::new(CULD);
     world.compiler();
     // Only one of the options is known, and not to ptxas.
     for (more, line, passed) in [("", "", true), ("-split-compile-extended 2 ", EXTENDED, false)] {

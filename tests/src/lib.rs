@@ -7,6 +7,7 @@
 pub mod crafted;
 pub mod elf;
 pub mod fuzz;
+pub mod lto_folder;
 pub mod public_api;
 pub mod transcript;
 pub mod world;

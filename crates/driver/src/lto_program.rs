@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
 
-use culd_link::Cancel;
+use culd_link::{Cancel, Session};
 use culd_text::message;
 use thiserror::Error;
 
@@ -25,6 +25,7 @@ use crate::os::child::{self, ChildError};
 use crate::os::host::{self, Socket};
 use crate::os::place;
 use crate::os::scratch::Scratch;
+use crate::threads::has_room;
 use crate::toolkit::programs;
 use crate::tools;
 
@@ -91,12 +92,21 @@ impl LtoFailure {
 #[derive(Default)]
 pub(crate) struct LtoProgram {
     running: Option<RunningProgram>,
+    /// There were processors for another one when this was started.
+    has_room: bool,
 }
 
 impl LtoProgram {
     /// Starts the program. If that fails, the first request reports the reason.
-    pub(crate) fn start(options: &CommandOptions) -> Self {
-        LtoProgram { running: RunningProgram::start(options).ok() }
+    pub(crate) fn start(options: &CommandOptions, session: &Session) -> Self {
+        // It keeps processors busy from its start.
+        let has_room = has_room(options, session);
+        LtoProgram { running: RunningProgram::start(options).ok(), has_room }
+    }
+
+    /// True if another program beside this one would have a processor.
+    pub(crate) fn has_room(&self) -> bool {
+        self.has_room
     }
 
     /// The output for a request with these words.

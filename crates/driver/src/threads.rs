@@ -4,9 +4,9 @@
 //! threads than help: each takes memory, and work is divided among all of them.
 
 use std::num::NonZero;
-use std::thread;
+use std::{fs, thread};
 
-use culd_link::Severity;
+use culd_link::{Session, Severity};
 
 use crate::messages::Line;
 use crate::options::{CommandOptions, OptionId};
@@ -23,6 +23,30 @@ pub fn most_threads() -> usize {
 /// How many processors there are for this process.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// The number of threads that run or wait for a processor, and that of all threads.
+const LOAD: &str = "/proc/loadavg";
+
+/// True if a link may do work that can turn out to be in vain beside work that it needs: `options`
+/// ask for threads, or else `session` may have some and, as far as one look can tell, two
+/// processors have nothing else to do.
+pub(crate) fn has_room(options: &CommandOptions, session: &Session) -> bool {
+    match options.number(OptionId::Threads) {
+        Some(asked) if asked > 0 => asked > 1,
+        _ => session.most_lanes() > 1 && others_running() + 2 <= cores(),
+    }
+}
+
+/// How many threads of this machine run or wait for a processor, without this one.
+fn others_running() -> usize {
+    let load = fs::read_to_string(LOAD).ok();
+    load.as_deref().and_then(running).map_or(0, |running| running.saturating_sub(1))
+}
+
+/// The number of running threads in the text of [`LOAD`].
+fn running(load: &str) -> Option<usize> {
+    load.split(' ').nth(3)?.split_once('/')?.0.parse().ok()
 }
 
 /// The threads that `options` ask for, 0 for one per core, and a line about them.
@@ -46,6 +70,13 @@ pub(crate) fn threads(options: &CommandOptions) -> (usize, Option<Line>) {
 mod tests {
     use super::*;
     use crate::options::{Request, parse};
+
+    #[test]
+    fn running_threads_are_read() {
+        assert_eq!(running("1.72 2.25 2.34 2/88 6000\n"), Some(2));
+        assert_eq!(running("1.72 2.25 2.34 \n"), None);
+        assert_eq!(running(""), None);
+    }
 
     #[test]
     fn nobody_gets_more_threads_than_help() {

@@ -163,6 +163,7 @@ pub(crate) enum DeviceCode<'a> {
 }
 
 /// A cubin to be linked.
+#[derive(Debug, Clone)]
 pub(crate) struct LinkCubin<'a> {
     /// Its name in messages.
     pub(crate) name: String,

@@ -136,7 +136,8 @@ pub(crate) fn gather<'a>(
             // It loads its libraries while PTX is compiled.
             #[cfg(feature = "lto")]
             {
-                found.lto_program = (!found.lto.is_empty()).then(|| LtoProgram::start(options));
+                let start = || LtoProgram::start(options, session);
+                found.lto_program = (!found.lto.is_empty()).then(start);
             }
             let compiler = || PtxCompiler::new(options, arch.name, rules);
             ready::ready(options, compiler, events, &mut found, &mut lines, sources.store, session)

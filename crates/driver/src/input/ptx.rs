@@ -127,7 +127,7 @@ impl PtxCompiler {
         session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
 
-    fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> PtxCompilation {
+    pub(crate) fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> PtxCompilation {
         let start = std::time::Instant::now();
         let mut lines = Vec::new();
         let cubin = self.run(job, &mut lines, session);

@@ -16,19 +16,17 @@ use culd_fatbin::container::{FatbinEntry, ImageKind};
 use culd_link::{Dialect, Session, Severity};
 
 use super::agreement::{Disagreement, LtoCompilation, PieceOptions, agreement};
-use super::order::in_order_of;
 use super::outline::{Outline, is_of_driver};
 use super::reach::CallMap;
 use super::text::ObjectText;
 use super::{LtoTask, words};
 use crate::input::{
-    CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LinkCubin, LtoCubin,
-    LtoPiece, MAX_UNPACKED, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
+    CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LtoPiece, MAX_UNPACKED,
+    PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::messages::{Cause, InputError, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
-use crate::os::files::InputBytes;
 
 /// libnvJitLink's code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
@@ -45,32 +43,32 @@ const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -pre
 
 /// LTO-IR of a link on its way into it.
 pub(crate) struct LinkTime<'a, 'l> {
-    options: &'l CommandOptions,
-    target: &'static Arch,
+    pub(super) options: &'l CommandOptions,
+    pub(super) target: &'static Arch,
     rules: &'static Dialect,
     /// What the options of the link and those beside LTO-IR ask for.
-    compilation: LtoCompilation,
+    pub(super) compilation: LtoCompilation,
     /// The options in the words of libnvJitLink.
-    words: Vec<OsString>,
+    pub(super) words: Vec<OsString>,
     /// The used kernels and variables of a whole program, in the same words.
     used: Vec<OsString>,
-    store: &'a Store,
-    found: &'l mut Inputs<'a>,
-    lines: &'l mut Vec<Line>,
-    session: &'l Session,
-    program: LtoProgram,
+    pub(super) store: &'a Store,
+    pub(super) found: &'l mut Inputs<'a>,
+    pub(super) lines: &'l mut Vec<Line>,
+    pub(super) session: &'l Session,
+    pub(super) program: LtoProgram,
 }
 
 /// The names of all LTO-IR.
 #[derive(Default)]
-struct LtoNames<'a> {
-    outline: Outline,
+pub(super) struct LtoNames<'a> {
+    pub(super) outline: Outline,
     /// LTO-IR without a sibling that can be read.
-    unknown: Vec<LtoPiece<'a>>,
+    pub(super) unknown: Vec<LtoPiece<'a>>,
     /// The PTX in the object that told the names; its lines of source files may be lost.
-    object_text: Option<Vec<u8>>,
+    pub(super) object_text: Option<Vec<u8>>,
     /// The reason why these names are not known.
-    failure: Option<LtoFailure>,
+    pub(super) failure: Option<LtoFailure>,
 }
 
 /// What is found out about LTO-IR with unknown names.
@@ -85,7 +83,7 @@ enum Answer {
 
 impl LtoNames<'_> {
     /// Adds the names in `object`, which is made of all pieces whose names are not known.
-    fn complete(&mut self, object: &[u8]) {
+    pub(super) fn complete(&mut self, object: &[u8]) {
         match Outline::of_object(object) {
             Some(outline) => {
                 self.outline.add(outline);
@@ -246,39 +244,15 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// Adds names of LTO-IR without a sibling, from an object that libnvJitLink makes of it with
     /// `words`. Optimization drops inline functions that nothing calls any more.
-    fn complete(&mut self, names: &mut LtoNames<'a>, words: &[OsString]) {
+    pub(super) fn complete(&mut self, names: &mut LtoNames<'a>, words: &[OsString]) {
         let LinkTime { options, session, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
         let task = LtoTask { options, session, words, arch, parts };
-        let object = task.object(program, found);
+        let object = task.object(program, &found.lto, &found.inputs);
         match object {
             Ok(made) => names.complete(&made.bytes),
             // The compilation that follows reports the reason, or else [`LinkTime::part`].
             Err(failure) => names.failure = Some(failure),
-        }
-    }
-
-    /// PTX of LTO-IR that is a part of the program, out of an object that libnvJitLink makes of it.
-    /// `None` if it is not there; `names` are complete then.
-    fn text_of_object(&mut self, names: &mut LtoNames<'a>) -> Option<LtoOutput> {
-        let LinkTime { options, session, words, target, found, program, .. } = self;
-        let (arch, parts) = (target.name, &found.lto);
-        let task = LtoTask { options, session, words, arch, parts };
-        match task.object(program, found) {
-            Ok(LtoOutput { bytes, said }) => match ObjectText::of(&bytes) {
-                Some(ObjectText { ptx, is_complete: true }) => {
-                    Some(LtoOutput { bytes: self.in_order(ptx, None), said })
-                }
-                _ => {
-                    names.complete(&bytes);
-                    None
-                }
-            },
-            // As above.
-            Err(failure) => {
-                names.failure = (!names.unknown.is_empty()).then_some(failure);
-                None
-            }
         }
     }
 
@@ -355,97 +329,26 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Ok(())
     }
 
-    /// Compiles LTO-IR that is a part of the program: everything that other code can see stays.
-    fn part(&mut self, mut names: LtoNames<'a>) -> Result<(), InputStop> {
-        let begin = Instant::now();
-        let emit = self.options.flag(OptionId::EmitPtx);
-        // The text in an object has no comments.
-        let with_comments = emit || self.options.keeps_ptx();
-        let text = match with_comments || self.names_suffice(&names) {
-            true => None,
-            false => self.text_of_object(&mut names),
-        };
-        let ptx = match text {
-            Some(made) => self.made(Ok(made), begin)?,
-            None => self.ptx_of_part(names)?,
-        };
-        if emit {
-            self.found.finished = Some(ptx);
-            return Ok(());
-        }
-        let cubin = self.assemble(&ptx, false)?;
-        let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
-        let ready = LinkCubin::of_lto_ir(bytes);
-        self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
-        Ok(())
-    }
-
-    /// True if the PTX of [`LinkTime::ptx_of_part`] is nvlink's. It is made faster than an object.
-    fn names_suffice(&self, names: &LtoNames<'_>) -> bool {
-        const NEWER_COMPILER: u32 = 100;
-        // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
-        // module of names is a second piece, which changes the order: see `in_order`.
-        let of_ptx = |piece: &LtoPiece<'_>| {
-            piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
-        };
-        let known = names.unknown.is_empty() && self.found.lto.iter().all(of_ptx);
-        let newer = self.target.sm >= NEWER_COMPILER;
-        // The compiler makes definitions without a name in that module local, and takes what all
-        // calls of a local function have in common for granted: its arguments, its result. nvlink's
-        // takes nothing for granted in a part of a program.
-        let outline = &names.outline;
-        known && !outline.has_local_functions() && !outline.roots.change_variables(newer)
-    }
-
-    /// PTX of LTO-IR in which the names stay that other code can see.
-    fn ptx_of_part(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
-        if !names.unknown.is_empty() && names.failure.is_none() {
-            let words = self.words.clone();
-            self.complete(&mut names, &words);
-        }
-        let roots = &mut names.outline.roots;
-        let own = self.found.inputs.iter().filter(|input| !input.system);
-        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
-        let module = (!roots.is_empty()).then(|| roots.module());
-        let begin = Instant::now();
-        let made = self.ptx(false, module.as_deref());
-        let ptx = self.made(made, begin)?;
-        let ptx = self.in_order(ptx, names.object_text.as_deref());
-        match names.failure {
-            // Definitions that only other code uses would be missing.
-            Some(failure) => Err(self.failed(failure)),
-            None => Ok(ptx),
-        }
-    }
-
-    /// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the
-    /// LTO-IR, or else of `object_text`. PTX of several pieces has that order already.
-    fn in_order(&self, ptx: Vec<u8>, object_text: Option<&[u8]>) -> Vec<u8> {
-        let [piece] = self.found.lto.as_slice() else { return ptx };
-        let sibling = piece.sibling.as_ref().filter(|sibling| sibling.kind() == ImageKind::Ptx);
-        let sibling = sibling.and_then(|sibling| sibling.data(MAX_UNPACKED).ok());
-        let ordered = sibling.as_deref().map(up_to_nul).or(object_text);
-        let ordered = ordered.and_then(|ordered| in_order_of(&ptx, ordered));
-        ordered.map_or(ptx, String::into_bytes)
-    }
-
     /// PTX of all LTO-IR, of a whole program or with what `roots` names.
-    fn ptx(&mut self, whole: bool, roots: Option<&str>) -> Result<LtoOutput, LtoFailure> {
+    pub(super) fn ptx(
+        &mut self,
+        whole: bool,
+        roots: Option<&str>,
+    ) -> Result<LtoOutput, LtoFailure> {
         let LinkTime { options, session, words, used, target, found, program, .. } = self;
         let more = if whole { used.as_slice() } else { &[] };
         let (arch, parts) = (target.name, &found.lto);
         LtoTask { options, session, words, arch, parts }.ptx(program, more, roots)
     }
 
-    fn made(
+    pub(super) fn made(
         &mut self,
         made: Result<LtoOutput, LtoFailure>,
         begin: Instant,
     ) -> Result<Vec<u8>, InputStop> {
         match made {
             Ok(LtoOutput { bytes, said }) => {
-                let time = begin.elapsed().as_secs_f64() * 1e3;
-                self.found.times.push(CompileTime::new(["lto.nvvm", "cicc", "", "lto.ptx"], time));
+                self.found.times.push(time_of_text(begin));
                 self.say(said);
                 Ok(bytes)
             }
@@ -454,7 +357,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// Reports why there is no output, as far as possible in nvlink's words.
-    fn failed(&mut self, failure: LtoFailure) -> InputStop {
+    pub(super) fn failed(&mut self, failure: LtoFailure) -> InputStop {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let (why, mut notes) = (failure.to_string(), failure.notes());
         let error = match failure {
@@ -483,7 +386,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// Prints the libraries' lines.
-    fn say(&mut self, said: CompilerLog) {
+    pub(super) fn say(&mut self, said: CompilerLog) {
         let CompilerLog { log, lines } = said;
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         let log = log_of_nvlink(&log);
@@ -493,16 +396,25 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     /// A cubin of `ptx`.
-    fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
+    pub(super) fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
         self.program.no_more();
+        let job = PtxJob { text: ptx, options: String::new() };
+        let compilation = self.ptx_compiler(whole).compile_one(&job, self.session);
+        self.assembled(compilation)
+    }
+
+    pub(super) fn ptx_compiler(&self, whole: bool) -> PtxCompiler {
         let LtoCompilation { registers, threads, .. } = &self.compilation;
         let limits = PtxLimits { registers: *registers, threads: threads.as_deref() };
         let arch = self.target.name;
         let mut compiler = PtxCompiler::with_limits(self.options, limits, arch, self.rules);
         compiler.whole_program = whole;
-        let job = PtxJob { text: ptx, options: String::new() };
-        let compiled = compiler.compile(&[job], self.session).pop();
-        let Some(PtxCompilation { cubin, lines, time }) = compiled else { return Err(InputStop) };
+        compiler
+    }
+
+    /// The cubin that ptxas has made, and what it said.
+    pub(super) fn assembled(&mut self, made: PtxCompilation) -> Result<Vec<u8>, InputStop> {
+        let PtxCompilation { cubin, lines, time } = made;
         self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", LTO_CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         cubin.map_err(|error| {
@@ -518,6 +430,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             InputStop
         })
     }
+}
+
+/// The row of [`CompileTime`] for a text whose compilation began at `begin`.
+pub(super) fn time_of_text(begin: Instant) -> CompileTime {
+    let time = begin.elapsed().as_secs_f64() * 1e3;
+    CompileTime::new(["lto.nvvm", "cicc", "", "lto.ptx"], time)
 }
 
 /// Functions that the cubins `others` need and do not define.
@@ -543,7 +461,7 @@ fn outline(sibling: &FatbinEntry<'_>) -> Option<Outline> {
     }
 }
 
-fn up_to_nul(text: &[u8]) -> &[u8] {
+pub(super) fn up_to_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 

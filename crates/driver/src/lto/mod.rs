@@ -3,16 +3,17 @@
 //! In: LTO-IR and the options of the link. Out: PTX, or an error. Guaranteed: no library of
 //! NVIDIA's is loaded into this process.
 //!
-//! [`link`] decides how the LTO-IR of a link is compiled, [`outline`] reads the names that it
-//! defines and needs, [`reach`] which of
-//! them kernels reach, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] what the options
+//! [`link`] decides how the LTO-IR of a link is compiled, [`part`] compiles it where it is not all
+//! of the program. [`outline`] reads the names that it defines and needs, [`reach`] which of them
+//! kernels reach, [`roots`] writes down those that must stay, [`order`] puts functions into
+//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] finds out what the options
 //! beside LTO-IR ask for.
 
 mod agreement;
 mod link;
 mod order;
 mod outline;
+mod part;
 mod reach;
 mod roots;
 mod text;
@@ -23,7 +24,7 @@ use std::ffi::{OsStr, OsString};
 
 use culd_link::{Dialect, Session};
 
-use crate::input::{Inputs, LinkCubin, LtoPiece, NamedCubin};
+use crate::input::{LinkCubin, LtoPiece, NamedCubin};
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
@@ -89,7 +90,8 @@ impl LtoTask<'_, '_> {
     fn object(
         &self,
         program: &mut LtoProgram,
-        found: &Inputs<'_>,
+        all: &[LtoPiece<'_>],
+        others: &[LinkCubin<'_>],
     ) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         let mut more: Vec<OsString> = vec![LTO_TEXT_OPTION.into()];
@@ -99,7 +101,8 @@ impl LtoTask<'_, '_> {
         let roots = RootNames::open();
         let made = self.run(program, &self.request("object", Some("-r"), &more, Some(&roots)));
         if let Err(LtoFailure::NoObject(why)) = made {
-            return self.image(program, &more, &roots, found, why);
+            let link = LtoTask { parts: all, ..*self };
+            return link.image(program, &more, &roots, others, why);
         }
         let mut made = made?;
         if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
@@ -114,7 +117,7 @@ impl LtoTask<'_, '_> {
         Ok(made)
     }
 
-    /// An image of all LTO-IR and cubins in `found`, by a library of CUDA 12, which makes no
+    /// An image of all parts and of the cubins `others`, by a library of CUDA 12, which makes no
     /// objects: `why`. Like an object it has the PTX in it that nvlink compiles, but the link must
     /// succeed.
     fn image(
@@ -122,12 +125,11 @@ impl LtoTask<'_, '_> {
         program: &mut LtoProgram,
         more: &[OsString],
         roots: &str,
-        found: &Inputs<'_>,
+        others: &[LinkCubin<'_>],
         why: String,
     ) -> Result<LtoOutput, LtoFailure> {
-        let all = LtoTask { parts: &found.lto, ..*self };
-        let mut request = all.request("image", None, more, Some(roots));
-        for LinkCubin { name, bytes, .. } in &found.inputs {
+        let mut request = self.request("image", None, more, Some(roots));
+        for LinkCubin { name, bytes, .. } in others {
             request.extend(["--input", "cubin", name].map(|word| word.as_bytes().into()));
             request.push((*bytes).into());
         }

@@ -49,9 +49,30 @@ fn without_other_function(mut text: Vec<u8>) -> Vec<u8> {
     text
 }
 
+/// True if the PTX `one` and `other` differ in comments, blanks at the ends of lines and empty
+/// lines alone: an [`ObjectText`] has none of them.
+pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    lines(one).eq(lines(other))
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let comment = |line: &[u8]| line.windows(2).position(|pair| pair == b"//");
+    let code = move |line| comment(line).map_or(line, |at| &line[..at]);
+    let lines = text.split(|&byte| byte == b'\n').map(move |line| code(line).trim_ascii());
+    lines.filter(|line| !line.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_the_same_but_for_comments_and_blanks() {
+        let text = b"//\n.func f\n{\n\t{ // callseq 0, 0\n\n\tret;\n}\n";
+        assert!(is_same(text, b".func f\n{\n{\nret;\n}\n"));
+        assert!(!is_same(text, b".func f\n{\n{\nexit;\n}\n"));
+        assert!(!is_same(text, b".func f\n{\n{\nret;\n"));
+    }
 
     #[test]
     fn the_declaration_of_the_other_function_goes() {

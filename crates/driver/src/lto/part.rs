@@ -1,0 +1,277 @@
+//! LTO-IR that is a part of the program.
+//!
+//! In: LTO-IR, and the names in the images next to it. Out: a cubin for the link, or the PTX of
+//! which it would be made. Guaranteed: the PTX is nvlink's where libnvJitLink gives it
+//! (docs/rules/lto.md, 9).
+
+use std::ffi::OsString;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Instant;
+
+use culd_fatbin::container::ImageKind;
+use culd_link::Session;
+
+use super::LtoTask;
+use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
+use super::order::in_order_of;
+use super::text::{self, ObjectText};
+use crate::input::{
+    CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PtxCompilation,
+    PtxCompiler, PtxJob,
+};
+use crate::lto_program::{CompilerLog, LtoOutput, LtoProgram};
+use crate::options::{CommandOptions, OptionId};
+use crate::os::files::InputBytes;
+
+/// The ways to nvlink's text.
+enum TextWay {
+    /// By the names that must stay. It is the faster one.
+    Names,
+    /// Out of an object that libnvJitLink makes.
+    Object,
+    /// By names, if an object has the same text. Both are made at once.
+    NamesIfEqual,
+}
+
+/// What an object tells about the text by names.
+enum Verdict {
+    /// It has the same text. The library said this.
+    Equal(CompilerLog),
+    /// It has another one, which is nvlink's: what the library said, the time, and the cubin.
+    Other(CompilerLog, CompileTime, PtxCompilation),
+    /// There is no object, or no text in it.
+    Unknown,
+}
+
+impl<'a> LinkTime<'a, '_> {
+    /// Compiles LTO-IR that is a part of the program: everything that other code can see stays.
+    pub(super) fn part(&mut self, names: LtoNames<'a>) -> Result<(), InputStop> {
+        if self.options.flag(OptionId::EmitPtx) {
+            self.found.finished = Some(self.ptx_of_part(names)?);
+            return Ok(());
+        }
+        let cubin = match self.text_way(&names) {
+            TextWay::Names => {
+                let ptx = self.ptx_of_part(names)?;
+                self.assemble(&ptx, false)?
+            }
+            TextWay::Object => self.cubin_of_object(names)?,
+            TextWay::NamesIfEqual => self.cubin_of_both(names)?,
+        };
+        let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
+        let ready = LinkCubin::of_lto_ir(bytes);
+        self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
+        Ok(())
+    }
+
+    fn text_way(&self, names: &LtoNames<'_>) -> TextWay {
+        const NEWER_COMPILER: u32 = 100;
+        // The text in an object has no comments.
+        if self.options.keeps_ptx() {
+            return TextWay::Names;
+        }
+        // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
+        // module of names is a second piece, which changes the order: see `in_order`.
+        let of_ptx = |piece: &LtoPiece<'_>| {
+            piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
+        };
+        let known = names.unknown.is_empty() && self.found.lto.iter().all(of_ptx);
+        let newer = self.target.sm >= NEWER_COMPILER;
+        if !known || names.outline.roots.change_variables(newer) {
+            return TextWay::Object;
+        }
+        // The compiler makes definitions without a name in that module local, and takes what all
+        // calls of a local function have in common for granted: its arguments, its result. nvlink's
+        // takes nothing for granted in a part of a program.
+        match names.outline.has_local_functions() {
+            false => TextWay::Names,
+            // Few functions have such calls.
+            true if self.program.has_room() => TextWay::NamesIfEqual,
+            true => TextWay::Object,
+        }
+    }
+
+    /// PTX of LTO-IR in which the names stay that other code can see.
+    fn ptx_of_part(&mut self, names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
+        let begin = Instant::now();
+        let made = self.text_by_names(names)?;
+        self.made(Ok(made), begin)
+    }
+
+    fn text_by_names(&mut self, mut names: LtoNames<'a>) -> Result<LtoOutput, InputStop> {
+        if !names.unknown.is_empty() && names.failure.is_none() {
+            let words = self.words.clone();
+            self.complete(&mut names, &words);
+        }
+        let module = self.module(&mut names);
+        match (self.ptx(false, module.as_deref()), names.failure) {
+            (Err(failure), _) => Err(self.failed(failure)),
+            // Definitions that only other code uses would be missing.
+            (Ok(made), Some(failure)) => {
+                self.say(made.said);
+                Err(self.failed(failure))
+            }
+            (Ok(LtoOutput { bytes, said }), None) => {
+                let bytes = in_order(&self.found.lto, bytes, names.object_text.as_deref());
+                Ok(LtoOutput { bytes, said })
+            }
+        }
+    }
+
+    /// The module of the names that must stay: `names`, and what other inputs need.
+    fn module(&self, names: &mut LtoNames<'_>) -> Option<String> {
+        let roots = &mut names.outline.roots;
+        let own = self.found.inputs.iter().filter(|input| !input.system);
+        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
+        (!roots.is_empty()).then(|| roots.module())
+    }
+
+    /// A cubin of the text in an object; of the text by names if there is none.
+    fn cubin_of_object(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
+        let begin = Instant::now();
+        let ptx = match self.text_of_object(&mut names) {
+            Some(text) => self.made(Ok(text), begin)?,
+            None => self.ptx_of_part(names)?,
+        };
+        self.assemble(&ptx, false)
+    }
+
+    /// PTX of LTO-IR, out of an object that libnvJitLink makes of it. `None` if it is not there;
+    /// `names` are complete then.
+    fn text_of_object(&mut self, names: &mut LtoNames<'a>) -> Option<LtoOutput> {
+        let LinkTime { options, session, words, target, found, program, .. } = self;
+        let (arch, parts) = (target.name, &found.lto);
+        let task = LtoTask { options, session, words, arch, parts };
+        match task.object(program, &found.lto, &found.inputs) {
+            Ok(LtoOutput { bytes, said }) => {
+                let text = complete_text(&bytes, parts);
+                if text.is_none() {
+                    names.complete(&bytes);
+                }
+                text.map(|bytes| LtoOutput { bytes, said })
+            }
+            // The compilation that follows reports the reason, or else its caller.
+            Err(failure) => {
+                names.failure = (!names.unknown.is_empty()).then_some(failure);
+                None
+            }
+        }
+    }
+
+    /// A cubin of the text by names, or of that in an object if it is another one. Most programs
+    /// have the same, and ptxas is at work on it before the object shows that. Other processes do
+    /// all of it: the two threads only wait.
+    fn cubin_of_both(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
+        let judge = Judge {
+            options: self.options,
+            session: self.session,
+            arch: self.target.name,
+            words: self.words.clone(),
+            parts: self.found.lto.clone(),
+            others: self.found.inputs.clone(),
+            compiler: self.ptx_compiler(false),
+        };
+        let module = self.module(&mut names);
+        let (lines, times) = (self.lines.len(), self.found.times.len());
+        let (send, receive) = mpsc::channel();
+        let both = thread::scope(|scope| {
+            let judging = thread::Builder::new().spawn_scoped(scope, || judge.verdict(receive));
+            let judging = judging.ok()?;
+            let guess = self.guess(module.as_deref(), send);
+            Some((guess, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        });
+        let Some((guess, verdict)) = both else { return self.cubin_of_object(names) };
+        match verdict {
+            Verdict::Equal(said) => {
+                self.say_before(lines, said);
+                guess.map(|(cubin, _)| cubin)
+            }
+            Verdict::Unknown => guess.map(|(cubin, said)| {
+                self.say_before(lines, said);
+                cubin
+            }),
+            Verdict::Other(said, time, compilation) => {
+                self.lines.truncate(lines);
+                self.found.times.truncate(times);
+                self.found.times.push(time);
+                self.say(said);
+                self.assembled(compilation)
+            }
+        }
+    }
+
+    /// Prints the libraries' lines in front of the last ones, those behind number `lines`.
+    fn say_before(&mut self, lines: usize, said: CompilerLog) {
+        let last = self.lines.split_off(lines);
+        self.say(said);
+        self.lines.extend(last);
+    }
+
+    /// A cubin of the text by the names in `module`, and what the library said of that. `send`
+    /// takes the text.
+    fn guess(
+        &mut self,
+        module: Option<&str>,
+        send: Sender<Vec<u8>>,
+    ) -> Result<(Vec<u8>, CompilerLog), InputStop> {
+        let begin = Instant::now();
+        let made = self.ptx(false, module).map_err(|failure| self.failed(failure))?;
+        let text = in_order(&self.found.lto, made.bytes, None);
+        self.found.times.push(time_of_text(begin));
+        // Whoever receives it may have ended.
+        let _ = send.send(text.clone());
+        Ok((self.assemble(&text, false)?, made.said))
+    }
+}
+
+/// Finds out whether the text by names is nvlink's.
+struct Judge<'j, 'a> {
+    options: &'j CommandOptions,
+    session: &'j Session,
+    arch: &'j str,
+    /// Options of libnvJitLink.
+    words: Vec<OsString>,
+    parts: Vec<LtoPiece<'a>>,
+    others: Vec<LinkCubin<'a>>,
+    compiler: PtxCompiler,
+}
+
+impl Judge<'_, '_> {
+    /// The verdict on the text that `guess` receives. No text comes of a compilation that fails.
+    fn verdict(&self, guess: Receiver<Vec<u8>>) -> Verdict {
+        let begin = Instant::now();
+        let Judge { options, session, arch, words, parts, others, compiler } = self;
+        let task = LtoTask { options, session, words, arch, parts };
+        let (object, said) = match task.object(&mut LtoProgram::default(), parts, others) {
+            Ok(LtoOutput { bytes, said }) => (bytes, said),
+            // The compilation by names reports it.
+            Err(_) => return Verdict::Unknown,
+        };
+        let Some(text) = complete_text(&object, parts) else { return Verdict::Unknown };
+        let time = time_of_text(begin);
+        if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text)) {
+            return Verdict::Equal(said);
+        }
+        let job = PtxJob { text: &text, options: String::new() };
+        Verdict::Other(said, time, compiler.compile_one(&job, session))
+    }
+}
+
+/// The text in an object of `parts`, in nvlink's order, if it lacks nothing.
+fn complete_text(object: &[u8], parts: &[LtoPiece<'_>]) -> Option<Vec<u8>> {
+    let text = ObjectText::of(object).filter(|text| text.is_complete)?;
+    Some(in_order(parts, text.ptx, None))
+}
+
+/// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the LTO-IR,
+/// or else of `object_text`. PTX of several pieces has that order already.
+fn in_order(parts: &[LtoPiece<'_>], ptx: Vec<u8>, object_text: Option<&[u8]>) -> Vec<u8> {
+    let [piece] = parts else { return ptx };
+    let sibling = piece.sibling.as_ref().filter(|sibling| sibling.kind() == ImageKind::Ptx);
+    let sibling = sibling.and_then(|sibling| sibling.data(MAX_UNPACKED).ok());
+    let ordered = sibling.as_deref().map(up_to_nul).or(object_text);
+    let ordered = ordered.and_then(|ordered| in_order_of(&ptx, ordered));
+    ordered.map_or(ptx, String::into_bytes)
+}
