@@ -137,6 +137,7 @@ impl Programs<'_> {
             for (option, kind) in [("-lelf", "cubin"), ("-lptx", "ptx")] {
                 listed(&self.cuobjdump(&["-all", option], file)?, kind, &mut images);
             }
+            of_lto_ir(&self.cuobjdump(&["-all"], file)?, &mut images);
             for (key, mut facts) in used(&self.cuobjdump(&["-all", "-res-usage"], file)?) {
                 kernels.entry(key).or_default().append(&mut facts);
             }
@@ -223,6 +224,16 @@ fn listed(text: &str, kind: &str, images: &mut Images) {
         if let Some(arch) = line.rsplit('.').nth(1) {
             *images.entry((kind.to_owned(), arch.to_owned())).or_default() += 1;
         }
+    }
+}
+
+/// Counts the LTO-IR in cuobjdump's headers of all images; no list has it.
+fn of_lto_ir(text: &str, images: &mut Images) {
+    let mut lines = text.lines();
+    while lines.any(|line| line == "Fatbin nvvm code:") {
+        let arch = lines.find_map(|line| line.strip_prefix("arch = sm_"));
+        let arch = format!("lto_{}", arch.unwrap_or_default());
+        *images.entry(("lto-ir".to_owned(), arch)).or_default() += 1;
     }
 }
 
