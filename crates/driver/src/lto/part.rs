@@ -176,9 +176,11 @@ impl<'a> LinkTime<'a, '_> {
         let module = self.module(&mut names);
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
+        // It ends while ptxas is at work.
+        let mut program = LtoProgram::default();
         let both = thread::scope(|scope| {
-            let judging = thread::Builder::new().spawn_scoped(scope, || judge.verdict(receive));
-            let judging = judging.ok()?;
+            let judging = || judge.verdict(&mut program, receive);
+            let judging = thread::Builder::new().spawn_scoped(scope, judging).ok()?;
             let guess = self.guess(module.as_deref(), send);
             Some((guess, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
         });
@@ -239,16 +241,16 @@ struct Judge<'j, 'a> {
 }
 
 impl Judge<'_, '_> {
-    /// The verdict on the text that `guess` receives. No text comes of a compilation that fails.
-    fn verdict(&self, guess: Receiver<Vec<u8>>) -> Verdict {
+    /// The verdict on the text that `guess` receives, by an object that `program` makes. No text
+    /// comes of a compilation that fails.
+    fn verdict(&self, program: &mut LtoProgram, guess: Receiver<Vec<u8>>) -> Verdict {
         let begin = Instant::now();
         let Judge { options, session, arch, words, parts, others, compiler } = self;
         let task = LtoTask { options, session, words, arch, parts };
-        let (object, said) = match task.object(&mut LtoProgram::default(), parts, others) {
-            Ok(LtoOutput { bytes, said }) => (bytes, said),
-            // The compilation by names reports it.
-            Err(_) => return Verdict::Unknown,
-        };
+        let object = task.object(program, parts, others);
+        program.no_more();
+        // The compilation by names reports a failure.
+        let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
         let Some(text) = complete_text(&object, parts) else { return Verdict::Unknown };
         let time = time_of_text(begin);
         if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text)) {
