@@ -60,10 +60,16 @@ pub(super) struct LibraryName<'a> {
 
 impl<'a> Gatherer<'a, '_> {
     /// Looks for the libraries of `-l`. Skipped files are reported before any input is opened, once
-    /// for each `-l`.
+    /// for each `-l`; where that is an error, it is the last line of the search.
     pub(super) fn search(&mut self) -> Vec<LibraryName<'a>> {
-        let names = self.options.list(OptionId::Library);
-        names.iter().map(|name| self.look_for(name)).collect()
+        let (mut found, failed) = (Vec::new(), self.failed);
+        for name in self.options.list(OptionId::Library) {
+            found.push(self.look_for(name));
+            if self.failed != failed {
+                break;
+            }
+        }
+        found
     }
 
     fn look_for(&mut self, name: &OsStr) -> LibraryName<'a> {
@@ -155,8 +161,8 @@ pub(super) fn path_in(folder: &OsStr, name: &OsStr, ending: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// The `e_machine` (ELF's numbers) of objects of the host's processor; `None` where any will do. Without the option
-/// it is the processor of nvlink itself.
+/// The `e_machine` (ELF's numbers) of objects of the host's processor; `None` where any will do.
+/// Without the option it is the processor of nvlink itself.
 fn host_machine(cpu: Option<&str>) -> Option<u16> {
     match cpu {
         Some("AARCH64") => Some(183),

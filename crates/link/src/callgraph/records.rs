@@ -43,7 +43,8 @@ impl CallRecords {
             return Vec::new();
         }
         let symbol = |number: u32| SymbolId::from_index(number as usize);
-        let caller = |function| node_of[function].filter(|node| callers.binary_search(node).is_ok());
+        let caller =
+            |function| node_of[function].filter(|node| callers.binary_search(node).is_ok());
         let calls = self.calls.iter();
         calls.filter_map(|&(from, to)| Some((caller(symbol(from))?, symbol(to)))).collect()
     }

@@ -186,7 +186,7 @@ impl LinkedProgram<'_, '_> {
     }
 
     /// Warns about functions that are kept because their address is taken, though no kernel calls
-    /// them, directly or through others (cases warnings/never-called, warnings/never-called-13-0).
+    /// them, directly or through others (case indirect/never-called).
     fn never_called(&self, diags: &mut Diagnostics) {
         if !self.options.extra_warnings || self.options.disable_infos {
             return;
@@ -444,8 +444,7 @@ impl LinkedProgram<'_, '_> {
                 }
                 if let Some(names) = dump {
                     let dialect = self.options.dialect;
-                    let reported =
-                        |node| dump::name(&self.function_name(node), names, dialect);
+                    let reported = |node| dump::name(&self.function_name(node), names, dialect);
                     let (function, entry) = (reported(function), reported(entries[place]));
                     diags.dump(format!(
                         "regcount {registers} for {function} propagated to entry {entry}"

@@ -32,8 +32,8 @@ pub(super) fn declaration(name: &str, brackets: bool) -> Option<String> {
     reader.rest.is_empty().then_some(text)
 }
 
-/// `[clone kernel(int *)] inner(int)`. Substitutions of the second name count the parts of the first
-/// (case whole-program/clones).
+/// `[clone kernel(int *)] inner(int)`. Substitutions of the second name count the parts of the
+/// first (case whole-program/clones).
 fn clone(names: &str, brackets: bool) -> Option<String> {
     let (outer, inner) = names.strip_prefix("_Z")?.split_once('$')?;
     let mut reader = Demangler::of(names)?;
