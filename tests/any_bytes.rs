@@ -150,8 +150,10 @@ fn members_of_thin_archives_and_their_folder() {
 #[test]
 fn libraries_and_options_files() {
     let world = ObjectFolder::new();
-    let archive =
-        pack::archive(&[("smooth.cubin", &world.read("smooth.cubin"))], ArchiveFlavour::Gnu);
+    // A library has an object for the host.
+    let host = pack::host_object(&pack::HostParts::default()).expect("an object");
+    let members = [("smooth.cubin", &world.read("smooth.cubin")[..]), ("host.o", &host)];
+    let archive = pack::archive(&members, ArchiveFlavour::Gnu);
     let library = |folder: &OsStr, name: &[u8]| {
         fs::create_dir(world.path(folder)).unwrap();
         let file = OsString::from_vec([b"lib", name, b".a"].concat());

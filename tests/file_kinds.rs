@@ -217,7 +217,10 @@ fn members_of_thin_archives() {
 
 #[test]
 fn libraries() {
-    let archive = pack::archive(&[("saxpy.cubin", &saxpy())], ArchiveFlavour::Gnu);
+    // A library has an object for the host.
+    let host = pack::host_object(&pack::HostParts::default()).unwrap();
+    let members = [("saxpy.cubin", &saxpy()[..]), ("host.o", &host)];
+    let archive = pack::archive(&members, ArchiveFlavour::Gnu);
     every_kind(
         KindFolder::new,
         "smooth.cubin -L . -l x",

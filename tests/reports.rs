@@ -673,9 +673,12 @@ fn a_packed_link_is_made_again_elsewhere() {
     // A library by its folder, which the note names, absolute and not; an input in another folder.
     let folder = fresh();
     let place = folder.path();
+    // A library has an object for the host.
+    let host = pack::host_object(&pack::HostParts::default()).expect("an object");
+    fs::write(place.join("host.o"), &host).expect("written");
     fs::create_dir_all(place.join("lib dir/deep")).expect("a folder");
     let mut ar = Command::new("ar");
-    ar.args(["rc", "lib dir/libsmooth.a", "smooth.cubin"]).current_dir(place);
+    ar.args(["rc", "lib dir/libsmooth.a", "smooth.cubin", "host.o"]).current_dir(place);
     assert!(ar.status().expect("ar").success());
     fs::rename(place.join("saxpy.cubin"), place.join("lib dir/deep/it's.cubin")).expect("moved");
     let absolute: PathBuf = place.join("lib dir");
@@ -688,11 +691,12 @@ fn a_packed_link_is_made_again_elsewhere() {
     // As nvcc names its libraries: through a folder that has no input.
     let folder = fresh();
     let place = folder.path();
+    fs::write(place.join("host.o"), &host).expect("written");
     for inner in ["bin", "lib"] {
         fs::create_dir_all(place.join("tool").join(inner)).expect("a folder");
     }
     let mut ar = Command::new("ar");
-    ar.args(["rc", "tool/lib/libsmooth.a", "smooth.cubin"]).current_dir(place);
+    ar.args(["rc", "tool/lib/libsmooth.a", "smooth.cubin", "host.o"]).current_dir(place);
     assert!(ar.status().expect("ar").success());
     let library = format!("-L{}", place.join("tool/bin/../lib").display());
     packed(place, &["-arch=sm_90", "saxpy.cubin", &library, "-lsmooth"]);

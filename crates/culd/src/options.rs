@@ -195,6 +195,12 @@ impl Options {
         self.flag(OptionId::SuppressArchWarning, on)
     }
 
+    /// Warnings about functions whose address is taken and that no kernel calls (`-extrawarn`).
+    #[must_use]
+    pub fn extra_warnings(self, on: bool) -> Self {
+        self.flag(OptionId::ExtraWarnings, on)
+    }
+
     /// No warnings about kernels of unknown stack size.
     #[must_use]
     pub fn suppress_stack_size_warning(self, on: bool) -> Self {

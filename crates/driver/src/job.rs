@@ -388,6 +388,7 @@ pub fn link_options(
     };
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.dialect = dialect;
+    link_options.extra_warnings = options.flag(OptionId::ExtraWarnings);
     link_options.suppress_stack_size_warning = options.flag(OptionId::SuppressStackSizeWarning);
     link_options.report_resources = options.flag(OptionId::Verbose);
     let roots = options.list(OptionId::Undefined).iter();

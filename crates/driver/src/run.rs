@@ -91,7 +91,8 @@ pub fn run(options: &CommandOptions) -> (String, RunOutcome) {
 fn preserve_relocs(options: &CommandOptions, target: Target) -> Option<Line> {
     let said = options.flag(OptionId::PreserveRelocs) && !options.flag(OptionId::DisableInfos);
     let text = || FileError::PreserveRelocs(target.name());
-    (said && target.arch().sm >= 90).then(|| Line::new(warning_severity(options), text()))
+    let severity = warning_severity(options).filter(|_| said && target.arch().sm >= 90)?;
+    Some(Line::new(severity, text()))
 }
 
 /// A link that is to be made.

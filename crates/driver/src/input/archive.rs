@@ -143,7 +143,7 @@ impl<'a> Gatherer<'a, '_> {
     }
 
     /// A file that a thin archive names. It is read once, however often it is named.
-    fn thin_member(&mut self, path: &Path) -> io::Result<(&'a [u8], Identity)> {
+    pub(super) fn thin_member(&mut self, path: &Path) -> io::Result<(&'a [u8], Identity)> {
         let identity = files::identity(self.sources.store.place(path))?;
         if let Some(bytes) = self.thin_members.get(&identity) {
             return Ok((bytes, identity));

@@ -173,8 +173,9 @@ impl<'a> Gatherer<'a, '_> {
 
     /// A warning of nvlink's, which `-Werror` makes an error.
     fn warning(&mut self, error: InputError, notes: Vec<String>) {
-        let severity = warning_severity(self.options);
-        self.say(severity, error, notes);
+        if let Some(severity) = warning_severity(self.options) {
+            self.say(severity, error, notes);
+        }
     }
 
     /// Reports that an input is not linked. nvlink has no such lines (docs/DIFFERENCES.md,

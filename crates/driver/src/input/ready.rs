@@ -312,7 +312,7 @@ pub(crate) fn no_lto(options: &CommandOptions) -> Vec<Line> {
     if !options.lto() || quiet {
         return Vec::new();
     }
-    let severity = warning_severity(options);
+    let Some(severity) = warning_severity(options) else { return Vec::new() };
     let mut lines = vec![Line::about(severity, InputError::NoLto)];
     if severity == Severity::Error {
         lines.push(Line::about(Severity::Fatal, InputError::MergeFailed));

@@ -5,6 +5,7 @@
 //! (docs/rules/lto.md, 9).
 
 use std::ffi::OsString;
+use std::mem;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -176,8 +177,9 @@ impl<'a> LinkTime<'a, '_> {
         let module = self.module(&mut names);
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
-        // It ends while ptxas is at work.
-        let mut program = LtoProgram::default();
+        // An object takes longer than a text, so the program that runs already makes it. It ends while
+        // ptxas is at work.
+        let mut program = mem::take(&mut self.program);
         let both = thread::scope(|scope| {
             let judging = || judge.verdict(&mut program, receive);
             let judging = thread::Builder::new().spawn_scoped(scope, judging).ok()?;

@@ -165,10 +165,12 @@ impl Line {
     }
 }
 
-/// The severity of a warning that `-Werror` turns into an error.
-pub(crate) fn warning_severity(options: &CommandOptions) -> Severity {
+/// The severity of a warning that `-Werror` turns into an error; `None` where `-w` silences it.
+pub(crate) fn warning_severity(options: &CommandOptions) -> Option<Severity> {
+    let silences = options.release.is_some_and(|release| release.silences_warnings);
     match options.flag(OptionId::WarningsAreErrors) {
-        true => Severity::Error,
-        false => Severity::Warning,
+        _ if silences && options.flag(OptionId::DisableWarnings) => None,
+        true => Some(Severity::Error),
+        false => Some(Severity::Warning),
     }
 }

@@ -55,35 +55,35 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
         true => Err(UsageError::Nothing),
         false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
     };
-    let OptionParser { options, redefined, .. } = parser;
+    let OptionParser { mut options, redefined, .. } = parser;
+    options.shadow = marker::own();
+    options.release = dialect::chosen(&options);
+    // Where a word is wrong, these are the words in front of it: one of them that the release does
+    // not know is wrong, too, and the first.
+    let known = options.release.map_or(Ok(()), |release| options.check_release(release));
+    let read = known.and(read);
     let reports_arch = read.is_ok() && options.flag(OptionId::ReportArch);
     let reported_target = options.target.filter(|_| reports_arch).map(|target| target.name());
     let notes = !options.flag(OptionId::NoNotes);
     let color = options.text(OptionId::Color).map(str::to_owned);
     let mut ignores_host_info = false;
-    let request = finish(options, read, &mut ignores_host_info);
+    let request = read.and_then(|()| finish(options, &mut ignores_host_info));
     ParsedCommandLine { request, redefined, ignores_host_info, reported_target, notes, color }
 }
 
-/// The request of `options`. Where a word is wrong (`read`), they are those in front of it: one of
-/// them that the release does not know is wrong, too, and the first.
-fn finish(
-    mut options: CommandOptions,
-    read: Result<(), UsageError>,
-    ignores: &mut bool,
-) -> Result<Request, UsageError> {
-    options.shadow = marker::own();
-    let release = dialect::chosen(&options);
-    options.release = release;
-    if let Some(release) = release {
-        options.check_release(release)?;
-    }
-    read?;
+/// The request of `options`, all of whose words are known.
+fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
+    let release = options.release;
     if options.flag(OptionId::Help) {
         return Ok(Request::Print(help()));
     }
     if options.flag(OptionId::Version) {
         return Ok(Request::Print(version(release.unwrap_or(Dialect::usual()))));
+    }
+    let early = release.is_some_and(|release| release.checks_conflicts_first);
+    if early {
+        conflicts(&options)?;
+        *ignores = ignores_host_info(&options);
     }
     if options.text(OptionId::HostScript).is_some() {
         if !options.inputs.is_empty() {
@@ -92,7 +92,7 @@ fn finish(
         return Ok(Request::HostScript(Box::new(options)));
     }
     let required = required(&options);
-    if required.is_ok() || release.is_some_and(|release| release.checks_conflicts_first) {
+    if required.is_ok() && !early {
         conflicts(&options)?;
         *ignores = ignores_host_info(&options);
     }

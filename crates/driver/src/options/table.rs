@@ -100,7 +100,7 @@ const fn row(
 }
 
 /// A value of `--cpu-arch` that only later releases know.
-pub(super) const RISCV64: &str = "RISCV64";
+pub(crate) const RISCV64: &str = "RISCV64";
 const CPU_ARCHS: &[&str] = &["AARCH64", "ARMv7", "PPC64LE", RISCV64, "X86", "X86_64", "unknown"];
 const RELEASES: &[&str] = &[
     "auto", "11.8", "12.0", "12.1", "12.2", "12.3", "12.4", "12.5", "12.6", "12.8", "12.9", "13.0",
@@ -115,7 +115,7 @@ pub const TABLE: &[OptionRow] = &[
     row(OptionId::Xnvvm, "Xnvvm", "Xnvvm", List("options"), Nvlink, "Options for nvvm; only with LTO"),
     row(OptionId::Xptxas, "Xptxas", "Xptxas", List("options"), Nvlink, "Options for the ptxas that compiles PTX inputs and what LTO-IR becomes"),
     row(OptionId::Arch, "arch", "arch", Target, Nvlink, "Link for this architecture. 'compute_*' checks the inputs and links nothing"),
-    row(OptionId::CpuArch, "cpu-arch", "cpu-arch", Choice(CPU_ARCHS), Nvlink, "The host's architecture; recorded and of no other effect"),
+    row(OptionId::CpuArch, "cpu-arch", "cpu-arch", Choice(CPU_ARCHS), Nvlink, "The host's processor: -l passes over archives without an object for it"),
     row(OptionId::Debug, "debug", "g", Nothing, Nvlink, "Keep dead functions and the symbols of shared variables; compile with -g"),
     row(OptionId::StackProtector, "device-stack-protector", "device-stack-protector", Bool, Nvlink, "Stack protection of what the link compiles: PTX inputs and LTO-IR"),
     row(OptionId::DisableInfos, "disable-infos", "disable-infos", Nothing, Nvlink, "Print no infos, and no warnings about stack sizes, architectures and compatibility"),
@@ -124,7 +124,7 @@ pub const TABLE: &[OptionRow] = &[
     row(OptionId::DumpCallgraph, "dump-callgraph", "dump-callgraph", Nothing, Nvlink, "Print the call graph"),
     row(OptionId::DumpCallgraphMangled, "dump-callgraph-no-demangle", "dump-callgraph-no-demangle", Nothing, Nvlink, "Print the call graph with mangled names"),
     row(OptionId::EmitPtx, "emit-ptx", "emit-ptx", Nothing, Nvlink, "Write PTX; only with LTO"),
-    row(OptionId::ExtraWarnings, "extra-warnings", "extrawarn", Nothing, Nvlink, "Recorded; there are no further warnings in a cubin link"),
+    row(OptionId::ExtraWarnings, "extra-warnings", "extrawarn", Nothing, Nvlink, "Warn about functions whose address is taken and that no kernel can call"),
     row(OptionId::HostScript, "gen-host-linker-script", "ghls", Choice(SCRIPTS), Nvlink, "Write a linker script for the host: what is to be added to one (lcs-aug), or a whole one (lcs-abs)"),
     row(OptionId::Help, "help", "h", Nothing, Nvlink, "Print this help"),
     row(OptionId::IgnoreHostInfo, "ignore-host-info", "ignore-host-info", Nothing, Nvlink, "Keep kernels that no host code refers to"),

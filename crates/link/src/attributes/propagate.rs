@@ -133,10 +133,14 @@ fn sparse_mask(
         true => merged.unified.slots.get(1..).unwrap_or_default(),
         false => &[],
     };
+    // A function without one gets it though an alias that was named first has given it one (case
+    // dialects/alias-without-mask).
+    let lacks: IdVec<NodeId, bool> =
+        graph.nodes.ids().map(|node| !lists.has(node).any(ListTraits::SPARSE_MASK)).collect();
     let mut is_alias = IdVec::filled(false, graph.nodes.len());
     for node in graph.nodes.ids().filter(|&node| !merged.is_slot(graph, node)) {
         if merged.function_infos[node].is_some() {
-            if !lists.has(node).any(ListTraits::SPARSE_MASK) {
+            if lacks[node] {
                 lists.push(node, slots::mask(slots::WITHOUT_MASK));
             }
         } else if let Some(main) = aliased(graph, merged, node) {

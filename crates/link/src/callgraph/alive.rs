@@ -40,7 +40,8 @@ pub(super) fn inner_functions(
     inner.collect()
 }
 
-/// By symbol: whether the function is alive. The functions in `kept` are, and all that they reach
+/// By symbol: whether the function is alive; and the functions that are so only because their
+/// address is taken, which no entry reaches. The functions in `kept` are, and all that they reach
 /// by direct calls and through prototypes. So are functions whose address is taken anywhere, and
 /// undefined functions that these call. A defined function that only an unreached function with a
 /// taken address calls is dead (case indirect/taken-in-dead-code).
@@ -51,7 +52,7 @@ pub(super) fn alive(
     inner: &[(u32, u32)],
     signatures: &IdVec<SymbolId, FunctionSignature>,
     slots: &[SymbolId],
-) -> IdVec<SymbolId, bool> {
+) -> (IdVec<SymbolId, bool>, Vec<SymbolId>) {
     let calls = match inner {
         [] => Adjacency::new(symbols.all.len(), &records.calls),
         inner => Adjacency::new(symbols.all.len(), &[&records.calls[..], inner].concat()),
@@ -77,14 +78,15 @@ pub(super) fn alive(
             stack.extend(candidates.remove(prototype).into_iter().flatten());
         }
     }
-    for (id, signature) in signatures.iter() {
-        if signature.address_taken && !std::mem::replace(&mut alive[id], true) {
-            let undefined = |&callee: &SymbolId| symbols.all[callee].definition.is_none();
-            callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
-        }
+    let taken = signatures.iter().filter(|(_, signature)| signature.address_taken);
+    let unreached: Vec<SymbolId> =
+        taken.map(|(id, _)| id).filter(|&id| !std::mem::replace(&mut alive[id], true)).collect();
+    for &id in &unreached {
+        let undefined = |&callee: &SymbolId| symbols.all[callee].definition.is_none();
+        callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
     }
     slots.iter().for_each(|&slot| alive[slot] = true);
-    alive
+    (alive, unreached)
 }
 
 /// Live functions, as nodes of the graph.

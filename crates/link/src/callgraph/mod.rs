@@ -44,6 +44,10 @@ pub(crate) struct CallGraph {
     /// Prototypes of aliases of dead functions, each with the number of nodes in front of it, if
     /// they are listed.
     dead_aliases: Vec<(usize, NameId)>,
+    /// Functions that are kept only because their address is taken, in node order.
+    unreached: Vec<NodeId>,
+    /// All direct calls of these in reading order, those of dead functions too.
+    unreached_calls: Vec<(NodeId, SymbolId)>,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
     indirect: Adjacency,
@@ -67,8 +71,8 @@ impl CallGraph {
         let kept = roots.add_named(symbols, names, &options.roots);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
         roots.add_taken(symbols, &signatures, &slots);
-        let alive = if options.keeps_dead_code() {
-            IdVec::filled(true, symbols.all.len())
+        let (alive, unreached) = if options.keeps_dead_code() {
+            (IdVec::filled(true, symbols.all.len()), Vec::new())
         } else {
             let aliases = options.dialect.keeps_unused_aliases;
             let inner = inner_functions(objects, symbols, aliases);
@@ -82,6 +86,10 @@ impl CallGraph {
             true => dead_aliases(objects, symbols, &node_of, &signatures),
             false => Vec::new(),
         };
+        let mut unreached: Vec<NodeId> =
+            unreached.into_iter().filter_map(|function| node_of[function]).collect();
+        unreached.sort_unstable();
+        let unreached_calls = records.calls_of(&unreached, &node_of);
         let live = records.among(&node_of);
         let signatures: IdVec<NodeId, FunctionSignature> =
             nodes.values().map(|&symbol| signatures[symbol]).collect();
@@ -102,6 +110,8 @@ impl CallGraph {
             all_alive,
             dead_aliases,
             single: roots.single,
+            unreached,
+            unreached_calls,
             calls: Adjacency::new(nodes.len(), &live.calls),
             indirect: Adjacency::new(nodes.len(), &live.indirect),
             references: Adjacency::new(nodes.len(), &live.references),
@@ -154,6 +164,19 @@ impl CallGraph {
     /// its attributes on like other functions, and counts as a user of what it calls only.
     pub(crate) fn is_driver_function(&self, entry: NodeId) -> bool {
         self.driver_functions.contains(&entry)
+    }
+
+    /// Functions that no entry reaches and that are kept because their address is taken, in node
+    /// order.
+    pub(crate) fn unreached(&self) -> &[NodeId] {
+        &self.unreached
+    }
+
+    /// The functions that one of [`CallGraph::unreached`] calls directly, dead ones too, last read
+    /// first.
+    pub(crate) fn calls_of_unreached(&self, node: NodeId) -> impl Iterator<Item = SymbolId> + '_ {
+        let of_node = self.unreached_calls.iter().rev().filter(move |call| call.0 == node);
+        of_node.map(|call| call.1)
     }
 
     /// The selected kernel, if there is exactly one.

@@ -33,6 +33,22 @@ impl CallRecords {
         }
     }
 
+    /// The direct calls of some functions, those of dead functions too. `callers` is in order.
+    pub(super) fn calls_of(
+        &self,
+        callers: &[NodeId],
+        node_of: &IdVec<SymbolId, Option<NodeId>>,
+    ) -> Vec<(NodeId, SymbolId)> {
+        if callers.is_empty() {
+            return Vec::new();
+        }
+        let symbol = |number: u32| SymbolId::from_index(number as usize);
+        let caller =
+            |function| node_of[function].filter(|node| callers.binary_search(node).is_ok());
+        let calls = self.calls.iter();
+        calls.filter_map(|&(from, to)| Some((caller(symbol(from))?, symbol(to)))).collect()
+    }
+
     /// The records between live functions.
     pub(super) fn among(&self, node_of: &IdVec<SymbolId, Option<NodeId>>) -> Self {
         let node = |symbol: u32| {

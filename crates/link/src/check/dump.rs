@@ -8,9 +8,10 @@
 
 mod names;
 
-use crate::base::id::{IdVec, NodeId};
+use crate::base::id::{IdVec, NodeId, SymbolId};
 use crate::callgraph::records;
 use crate::options::CallGraphNames;
+use crate::options::dialect::Dialect;
 use crate::program::LinkedProgram;
 
 /// The legend of the lines.
@@ -31,21 +32,16 @@ pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> V
     }
     let mut lines = vec![format!("callgraph for sm_{}:", program.options.target.sm)];
     lines.extend(LEGEND.map(str::to_owned));
-    let functions: Vec<Option<NodeId>> = records::functions(&program.objects, &program.symbols)
-        .into_iter()
-        .map(|function| program.graph.node(function))
-        .collect();
-    let mut numbers = IdVec::filled(0usize, program.graph.nodes.len());
-    for (place, node) in functions.iter().enumerate() {
-        if let Some(node) = *node {
-            numbers[node] = place + 1;
-        }
+    let functions = records::functions(&program.objects, &program.symbols);
+    let mut numbers = IdVec::filled(0usize, program.symbols.all.len());
+    for (place, &function) in functions.iter().enumerate() {
+        numbers[function] = place + 1;
     }
     let candidates: Vec<NodeId> =
         program.graph.nodes.ids().filter(|&node| program.graph.is_address_taken(node)).collect();
-    for (place, node) in functions.iter().enumerate() {
-        let number = place + 1;
-        lines.push(match *node {
+    for symbol in functions {
+        let number = numbers[symbol];
+        lines.push(match program.graph.node(symbol) {
             Some(node) => {
                 let function = function(program, node, names);
                 let callees = callees(program, node, &candidates);
@@ -64,7 +60,7 @@ fn function(program: &LinkedProgram<'_, '_>, node: NodeId, names: CallGraphNames
     let is_entry = program.graph.entries().binary_search(&node).is_ok();
     let entry = if is_entry { "^" } else { "" };
     let taken = if program.graph.is_address_taken(node) { "&" } else { "" };
-    let name = name(&program.function_name(node), names);
+    let name = name(&program.function_name(node), names, program.options.dialect);
     // An alias has code, but no register count.
     let registers = program.attributes.registers[node];
     match program.merged.code(&program.graph, node).filter(|_| registers != 0) {
@@ -74,15 +70,16 @@ fn function(program: &LinkedProgram<'_, '_>, node: NodeId, names: CallGraphNames
 }
 
 /// The name of a function as the lines show it.
-pub(crate) fn name(mangled: &str, names: CallGraphNames) -> String {
+pub(crate) fn name(mangled: &str, names: CallGraphNames, dialect: &Dialect) -> String {
     match names {
         CallGraphNames::Mangled => mangled.to_owned(),
-        CallGraphNames::Source => names::declaration(mangled).unwrap_or_else(|| mangled.to_owned()),
+        CallGraphNames::Source => names::declaration(mangled, dialect.brackets_clones)
+            .unwrap_or_else(|| mangled.to_owned()),
     }
 }
 
 /// The functions that `node` can call, in the order of the lines.
-fn callees(program: &LinkedProgram<'_, '_>, node: NodeId, candidates: &[NodeId]) -> Vec<NodeId> {
+fn callees(program: &LinkedProgram<'_, '_>, node: NodeId, candidates: &[NodeId]) -> Vec<SymbolId> {
     let graph = &program.graph;
     let of_prototype = |prototype| {
         let of = candidates.iter().rev().copied();
@@ -90,5 +87,11 @@ fn callees(program: &LinkedProgram<'_, '_>, node: NodeId, candidates: &[NodeId])
     };
     let mut prototypes: Vec<_> = graph.indirect(node).collect();
     prototypes.reverse();
-    prototypes.into_iter().flat_map(of_prototype).chain(graph.calls(node)).collect()
+    let symbol = |node| graph.nodes[node];
+    let indirect = prototypes.into_iter().flat_map(of_prototype).map(symbol);
+    // Where nothing reaches the caller, functions that it alone calls are dead, but are listed.
+    match graph.unreached().binary_search(&node) {
+        Ok(_) => indirect.chain(graph.calls_of_unreached(node)).collect(),
+        Err(_) => indirect.chain(graph.calls(node).map(symbol)).collect(),
+    }
 }

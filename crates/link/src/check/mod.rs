@@ -47,6 +47,7 @@ impl LinkedProgram<'_, '_> {
     pub(crate) fn check(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
         self.functions_fit(diags)?;
         self.literals_fit(diags)?;
+        self.never_called(diags);
         let silent = self.options.suppress_stack_size_warning || self.options.disable_infos;
         if !silent && !self.options.relocatable {
             self.stack_sizes(diags);
@@ -182,6 +183,18 @@ impl LinkedProgram<'_, '_> {
 
     pub(crate) fn function_name(&self, node: NodeId) -> String {
         self.name(self.merged.function(&self.graph, node))
+    }
+
+    /// Warns about functions that are kept because their address is taken, though no kernel calls
+    /// them, directly or through others (case indirect/never-called).
+    fn never_called(&self, diags: &mut Diagnostics) {
+        if !self.options.extra_warnings || self.options.disable_infos {
+            return;
+        }
+        for &function in self.graph.unreached() {
+            let function = self.function_name(function);
+            diags.warning(Message::NeverCalled { function });
+        }
     }
 
     /// Warns once about every entry that can reach recursion. nvlink repeats the warning for every
@@ -430,7 +443,8 @@ impl LinkedProgram<'_, '_> {
                     diags.error(message, path.into_iter().collect());
                 }
                 if let Some(names) = dump {
-                    let reported = |node| dump::name(&self.function_name(node), names);
+                    let dialect = self.options.dialect;
+                    let reported = |node| dump::name(&self.function_name(node), names, dialect);
                     let (function, entry) = (reported(function), reported(entries[place]));
                     diags.dump(format!(
                         "regcount {registers} for {function} propagated to entry {entry}"

@@ -69,6 +69,7 @@ impl Message {
             | Message::NoToolsPatch { symbol, .. }
             | Message::Undefined { symbol, .. } => vec![symbol],
             Message::PlacedAlready { symbol, entry } => vec![symbol, entry],
+            Message::NeverCalled { function } => vec![function],
             Message::ParametersTooLarge { entry, .. }
             | Message::LiteralsTooLarge { entry }
             | Message::SharedTooLarge { entry, .. }
@@ -245,6 +246,8 @@ pub enum Message {
     MixedGroups { entry: String },
     #[error("Function '{entry}' uses {needed} bytes stack but limited to {limit}")]
     StackTooLarge { entry: String, needed: i32, limit: i32 },
+    #[error("Function '{function}' has address taken but no calls to it found")]
+    NeverCalled { function: String },
     #[error("Stack size for entry function '{entry}' cannot be statically determined")]
     StackSizeUnknown { entry: String },
     #[error("Internal error: {what}")]

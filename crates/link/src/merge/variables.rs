@@ -347,8 +347,8 @@ impl<'d> Merger<'_, 'd> {
     }
 
     /// Bytes up to the end of variables with symbols in the shared memory of the kernel with that
-    /// code. With `-g` nvlink counts only these, so kernels without symbols lack the room that they
-    /// need (docs/DIFFERENCES.md, whole-program-debug).
+    /// code. With `-g` nvlink 12.8 and later count only these, so kernels without symbols lack the
+    /// room that they need (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
         let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
         own.fold(0, |end, node| match node.place {
@@ -369,7 +369,8 @@ impl<'d> Merger<'_, 'd> {
         let input = object.section(index);
         let (size, align) = (input.size, input.align().max(1));
         let own = self.merged.draft.sections[section].owner;
-        if self.for_debugger && size <= self.named_size(own) {
+        let counts = !self.for_debugger || self.merged.draft.dialect.counts_memory_with_g;
+        if !counts && size <= self.named_size(own) {
             return;
         }
         let group = self.merged.shared.groups.len() as u32;

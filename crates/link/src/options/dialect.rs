@@ -349,11 +349,17 @@ dialects! {
 
     /// A variable of the pool keeps its symbol where one entry alone uses it.
     keeps_moved_shared: bool = since(120);
+    /// With `-g` too, the shared memory of a whole program's kernel counts, beside that of its
+    /// variables with symbols.
+    counts_memory_with_g: bool = before(128);
     /// The sizes of descriptors of textures and `.nv.reservedSmem.cap` are symbols of the system.
     /// In older releases they are variables like others.
     knows_later_variables: bool = since(120);
     /// Variables that may stay undefined have the value -1.
     marks_undefined_variables: bool = before(120);
+
+    /// In the lines of the call graph, functions inside the code of others are `[clone F]`.
+    brackets_clones: bool = since(120);
 
     // Objects (`-r`).
     /// An object keeps records against shared variables.

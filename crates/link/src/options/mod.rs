@@ -54,6 +54,8 @@ pub struct LinkOptions {
     pub disable_infos: bool,
     /// Print the call graph, with these names.
     pub dump_callgraph: Option<CallGraphNames>,
+    /// Warn about functions whose address is taken and that nothing calls (`-extrawarn`).
+    pub extra_warnings: bool,
     /// Do not warn about entries whose stack size is unknown.
     pub suppress_stack_size_warning: bool,
     /// Report the resources of every kernel (`-v`).
@@ -86,6 +88,7 @@ impl LinkOptions {
             disable_warnings: false,
             disable_infos: false,
             dump_callgraph: None,
+            extra_warnings: false,
             suppress_stack_size_warning: false,
             report_resources: false,
         }

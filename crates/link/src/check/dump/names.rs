@@ -21,20 +21,38 @@ const TEXT_PER_BYTE: usize = 512;
 const DEEPEST: usize = 128;
 
 /// The declaration that `name` stands for; `None` for names that are not mangled or not read here.
-pub(super) fn declaration(name: &str) -> Option<String> {
-    let mangled = without_file_id(name).strip_prefix("_Z")?;
-    if mangled.len() > LONGEST {
-        return None;
+/// Functions inside the code of others (`-ewp`) are clones, before 12.0 without brackets.
+pub(super) fn declaration(name: &str, brackets: bool) -> Option<String> {
+    let name = without_file_id(name);
+    if let Some(names) = name.strip_prefix('$') {
+        return clone(names, brackets);
     }
-    let mut reader = Demangler {
-        rest: mangled,
-        substitutions: Vec::new(),
-        depth: 0,
-        text: mangled.len() * TEXT_PER_BYTE,
-        conversion: false,
-    };
+    let mut reader = Demangler::of(name.strip_prefix("_Z")?)?;
     let text = reader.encoding(true)?;
     reader.rest.is_empty().then_some(text)
+}
+
+/// `[clone kernel(int *)] inner(int)`. Substitutions of the second name count the parts of the
+/// first (case whole-program/clones).
+fn clone(names: &str, brackets: bool) -> Option<String> {
+    let (outer, inner) = names.strip_prefix("_Z")?.split_once('$')?;
+    let mut reader = Demangler::of(names)?;
+    reader.rest = outer;
+    let outer = reader.encoding(true)?;
+    reader.rest.is_empty().then_some(())?;
+    let inner = match inner.strip_prefix("_Z") {
+        Some(mangled) => {
+            reader.rest = mangled;
+            let inner = reader.encoding(true)?;
+            reader.rest.is_empty().then_some(inner)?
+        }
+        None if brackets => inner.to_owned(),
+        None => return None,
+    };
+    Some(match brackets {
+        true => format!("[clone {outer}] {inner}"),
+        false => format!("{outer}::{inner}"),
+    })
 }
 
 /// The rest of a name, and the names in it so far.
@@ -74,6 +92,17 @@ struct NamePart {
 }
 
 impl<'n> Demangler<'n> {
+    /// Nothing read of `mangled`; `None` if it is too long.
+    fn of(mangled: &'n str) -> Option<Self> {
+        (mangled.len() <= LONGEST).then(|| Demangler {
+            rest: mangled,
+            substitutions: Vec::new(),
+            depth: 0,
+            text: mangled.len() * TEXT_PER_BYTE,
+            conversion: false,
+        })
+    }
+
     /// Takes `prefix` if it comes next.
     fn eat(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
