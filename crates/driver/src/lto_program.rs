@@ -93,20 +93,21 @@ impl LtoFailure {
 pub(crate) struct LtoProgram {
     running: Option<RunningProgram>,
     /// There were processors for another one when this was started.
-    has_room: bool,
+    had_room: bool,
 }
 
 impl LtoProgram {
     /// Starts the program. If that fails, the first request reports the reason.
     pub(crate) fn start(options: &CommandOptions, session: &Session) -> Self {
-        // It keeps processors busy from its start.
-        let has_room = has_room(options, session);
-        LtoProgram { running: RunningProgram::start(options).ok(), has_room }
+        let had_room = has_room(options, session, 1);
+        LtoProgram { running: RunningProgram::start(options).ok(), had_room }
     }
 
-    /// True if another program beside this one would have a processor.
-    pub(crate) fn has_room(&self) -> bool {
-        self.has_room
+    /// True if another program beside this one would have a processor. Of two looks one counts:
+    /// on an idle machine, too, something runs for a moment.
+    pub(crate) fn has_room(&self, options: &CommandOptions, session: &Session) -> bool {
+        // This thread and the program, which loads its libraries.
+        self.had_room || has_room(options, session, 2)
     }
 
     /// The output for a request with these words.

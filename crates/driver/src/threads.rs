@@ -30,18 +30,18 @@ const LOAD: &str = "/proc/loadavg";
 
 /// True if a link may do work that can turn out to be in vain beside work that it needs: `options`
 /// ask for threads, or else `session` may have some and, as far as one look can tell, two
-/// processors have nothing else to do.
-pub(crate) fn has_room(options: &CommandOptions, session: &Session) -> bool {
+/// processors have nothing to do but this link, of which `own` threads run.
+pub(crate) fn has_room(options: &CommandOptions, session: &Session, own: usize) -> bool {
     match options.number(OptionId::Threads) {
         Some(asked) if asked > 0 => asked > 1,
-        _ => session.most_lanes() > 1 && others_running() + 2 <= cores(),
+        _ => session.most_lanes() > 1 && others_running(own) + 2 <= cores(),
     }
 }
 
-/// How many threads of this machine run or wait for a processor, without this one.
-fn others_running() -> usize {
+/// How many threads of this machine run or wait for a processor, without `own`.
+fn others_running(own: usize) -> usize {
     let load = fs::read_to_string(LOAD).ok();
-    load.as_deref().and_then(running).map_or(0, |running| running.saturating_sub(1))
+    load.as_deref().and_then(running).map_or(0, |running| running.saturating_sub(own))
 }
 
 /// The number of running threads in the text of [`LOAD`].

@@ -89,7 +89,7 @@ impl<'a> LinkTime<'a, '_> {
         match names.outline.has_local_functions() {
             false => TextWay::Names,
             // Few functions have such calls.
-            true if self.program.has_room() => TextWay::NamesIfEqual,
+            true if self.program.has_room(self.options, self.session) => TextWay::NamesIfEqual,
             true => TextWay::Object,
         }
     }
