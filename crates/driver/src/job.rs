@@ -225,12 +225,24 @@ impl PreparedOptions<'_> {
         }
         // A warning about an input that -Werror made an error: the inputs are looked at to the end,
         // and not linked.
-        let ready = !lines.failed();
-        if !ready && matches!(self.target, Target::Real(_)) {
-            let found = culd_link::check(self.session, &gathered.link_inputs(), &link_options);
+        let mut ready = !lines.failed();
+        let compute = matches!(self.target, Target::Virtual(_));
+        if compute || !ready && matches!(self.target, Target::Real(_)) {
+            let found = self.check(&gathered.link_inputs(), &link_options);
             lines.extend(found.into_iter().map(line));
+            ready &= !lines.fatal();
         }
         StagedLink { gathered, link_options, ready }
+    }
+
+    /// What checks of the inputs say that need no link.
+    fn check(&self, inputs: &[Input<'_>], link_options: &LinkOptions) -> Vec<LinkDiagnostic> {
+        match self.target {
+            Target::Virtual(_) => {
+                culd_link::check_compute(inputs, link_options, &self.target.name())
+            }
+            _ => culd_link::check(self.session, inputs, link_options),
+        }
     }
 
     /// Compiles LTO-IR, unless the link has failed or has no output. A program that it is all of
@@ -267,7 +279,7 @@ impl PreparedOptions<'_> {
         lines: &mut LineList,
     ) {
         if self.target.arch().flavour == Flavour::Classic {
-            let earlier = culd_link::check(self.session, inputs, link_options);
+            let earlier = self.check(inputs, link_options);
             if earlier.iter().any(|line| line.severity == Severity::Fatal) {
                 said.retain(|line| line.severity() < Some(Severity::Error));
                 said.extend(earlier.into_iter().map(line));

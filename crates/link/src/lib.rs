@@ -127,6 +127,19 @@ pub fn check(
     diags.into_lines()
 }
 
+/// Looks only whether inputs suit the virtual target `compute` (`compute_80`), to whose number the
+/// target of `options` belongs. Returns the lines.
+pub fn check_compute(
+    inputs: &[Input<'_>],
+    options: &LinkOptions,
+    compute: &str,
+) -> Vec<LinkDiagnostic> {
+    let mut diags = Diagnostics::new(options);
+    // The lines say why it failed.
+    let _ = InputObjects::check_compute(inputs, options, compute, &mut diags);
+    diags.into_lines()
+}
+
 /// About how many bytes the draft takes for each section of an input.
 const DRAFT_BYTES: usize = 256;
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use culd_fatbin::container::FatbinEntry;
+use culd_fatbin::{Format, sniff};
 use culd_link::{Dialect, Input, Severity};
 
 use crate::hints::UnlinkedCode;
@@ -127,6 +128,16 @@ impl<'a> InputEvent<'a> {
                 wanted.then(|| Line::about(Severity::Info, cause))
             }
         }
+    }
+
+    /// An object that needs neither unpacking nor a compiler.
+    pub(super) fn cubin(&self) -> Option<LinkCubin<'a>> {
+        let InputPiece { name, system, code: DeviceCode::Cubin(bytes), .. } = self.piece()? else {
+            return None;
+        };
+        let (name, system, kind) = (name.clone(), *system, CubinOrigin::Cubin);
+        let object = sniff(bytes) == Format::RelocatableCubin;
+        object.then_some(LinkCubin { name, bytes, system, kind })
     }
 
     pub(super) fn piece(&self) -> Option<&InputPiece<'a>> {

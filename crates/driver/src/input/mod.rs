@@ -142,8 +142,9 @@ pub(crate) fn gather<'a>(
             let compiler = || PtxCompiler::new(options, arch.name, rules);
             ready::ready(options, compiler, events, &mut found, &mut lines, sources.store, session)
         }
-        // The link has no output.
+        // The link has no output, but cubins are held against its target.
         _ => {
+            found.inputs.extend(events.iter().filter_map(InputEvent::cubin));
             let other = |piece: &InputPiece<'_>| !piece.system;
             found.whole =
                 !found.lto.is_empty() && !events.iter().filter_map(InputEvent::piece).any(other);

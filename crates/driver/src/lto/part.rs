@@ -177,8 +177,8 @@ impl<'a> LinkTime<'a, '_> {
         let module = self.module(&mut names);
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
-        // An object takes longer than a text, so the program that runs already makes it. It ends while
-        // ptxas is at work.
+        // An object takes longer than a text, so the program that runs already makes it. It ends
+        // while ptxas is at work.
         let mut program = mem::take(&mut self.program);
         let both = thread::scope(|scope| {
             let judging = || judge.verdict(&mut program, receive);

@@ -49,15 +49,19 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
     let mut parser = OptionParser {
         options: CommandOptions::new(),
         redefined: Vec::new(),
+        ptxas: Vec::new(),
         budget: WordBudget::default(),
     };
     let read = match args.is_empty() {
         true => Err(UsageError::Nothing),
         false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
     };
-    let OptionParser { mut options, redefined, .. } = parser;
+    let OptionParser { mut options, mut redefined, ptxas, .. } = parser;
     options.shadow = marker::own();
     options.release = dialect::chosen(&options);
+    if options.release.is_some_and(|release| !release.lists_ptxas_options) {
+        last_of_ptxas(&mut options, &mut redefined, ptxas);
+    }
     // Where a word is wrong, these are the words in front of it: one of them that the release does
     // not know is wrong, too, and the first.
     let known = options.release.map_or(Ok(()), |release| options.check_release(release));
@@ -100,9 +104,35 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
     Ok(Request::Link(Box::new(options)))
 }
 
+/// Makes `-Xptxas`, whose values `ptxas` are, an option with one value, which is not cut at commas.
+fn last_of_ptxas(
+    options: &mut CommandOptions,
+    redefined: &mut Vec<&'static str>,
+    ptxas: Vec<PtxasValue>,
+) {
+    // From the back, because a line moves those behind it.
+    for (before, value) in ptxas.iter().zip(ptxas.iter().skip(1)).rev() {
+        if before.words != value.words {
+            redefined.insert(value.place, OptionRow::of(OptionId::Xptxas).long);
+        }
+    }
+    if let Some(last) = ptxas.into_iter().next_back() {
+        options.values[OptionId::Xptxas as usize] = Some(vec![last.words]);
+    }
+}
+
+/// A value of `-Xptxas` as it was typed.
+struct PtxasValue {
+    words: OsString,
+    /// The number of lines about repeated options in front of it.
+    place: usize,
+}
+
 struct OptionParser {
     options: CommandOptions,
     redefined: Vec<&'static str>,
+    /// Which of these count depends on the release.
+    ptxas: Vec<PtxasValue>,
     budget: WordBudget,
 }
 
@@ -173,6 +203,10 @@ impl OptionParser {
             OptionArity::Path(_) | OptionArity::Name(_) => vec![value.to_owned()],
             _ => vec![self.one_value(row, value)?.into()],
         };
+        if row.id == OptionId::Xptxas {
+            let place = self.redefined.len();
+            self.ptxas.push(PtxasValue { words: value.to_owned(), place });
+        }
         if row.id == OptionId::OptionsFile {
             // The tool note records that there was one; its words are parsed like others.
             self.options.values[row.id as usize] = Some(Vec::new());

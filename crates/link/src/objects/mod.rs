@@ -62,7 +62,7 @@ impl<'d> InputObjects<'d> {
             .enumerate()
             .map(|(place, parsed)| {
                 let object = parsed.map_err(|message| diags.fatal(message))?;
-                target::check_target(place, &object, options, diags)?;
+                target::check_target(place, &object, options, None, diags)?;
                 any_whole_program |= object.is_extensible();
                 if any_whole_program {
                     target::check_release(&object, options, diags)?;
@@ -74,6 +74,28 @@ impl<'d> InputObjects<'d> {
             })
             .collect();
         Ok(InputObjects { all: all?.into() })
+    }
+
+    /// Checks the targets and releases of `inputs`, up to the first that does not suit the virtual
+    /// target `compute`. Such a link has no output, and nvlink looks at nothing else of them: what
+    /// cannot be read is no error.
+    pub(crate) fn check_compute(
+        inputs: &[Input<'_>],
+        options: &LinkOptions,
+        compute: &str,
+        diags: &mut Diagnostics,
+    ) -> Result<(), Failed> {
+        let mut limited = false;
+        for (place, &input) in inputs.iter().enumerate() {
+            if let Ok(object) = InputObject::parse(input, options.dialect) {
+                if !limited && target::limits(&object, options) {
+                    limited = true;
+                    diags.warning(target::for_one_arch(&object, options));
+                }
+                target::check_target(place, &object, options, Some(compute), diags)?;
+            }
+        }
+        Ok(())
     }
 
     /// True if some input is a whole program (`ptxas -ewp`).

@@ -40,31 +40,44 @@ impl InputObject<'_> {
     }
 }
 
+/// True for an object without Mercury code in a link for which there is some: nothing can be
+/// finalized for another device then.
+pub(super) fn limits(object: &InputObject<'_>, options: &LinkOptions) -> bool {
+    let flavour = options.target.flavour;
+    flavour != Flavour::of_sm(object.cubin.header.sm()) && flavour == Flavour::Mercury
+}
+
+/// The line about an object that [`limits`] the output.
+pub(super) fn for_one_arch(object: &InputObject<'_>, options: &LinkOptions) -> Message {
+    Message::ForOneArch { file: object.name.to_owned(), sm: options.target.sm }
+}
+
 /// Checks that an object may go into the target and that its release is known. `place` is its index
-/// among the inputs.
+/// among the inputs. `compute` is the name of a virtual target, which takes all objects that are
+/// not newer than itself; the target of the options is the real one of its number then.
 pub(super) fn check_target(
     place: usize,
     object: &InputObject<'_>,
     options: &LinkOptions,
+    compute: Option<&str>,
     diags: &mut Diagnostics,
 ) -> Result<(), Failed> {
     let name = object.name;
+    let target_name = compute.unwrap_or(options.target.name);
     let own = options.dialect.toolkit;
     let made_by = object.cuinfo.toolkit;
     let sm = object.cubin.header.sm();
     let accelerated = object.is_accelerated();
-    // Without Mercury code, nothing can be finalized for another device.
-    let limits =
-        options.target.flavour != Flavour::of_sm(sm) && options.target.flavour == Flavour::Mercury;
     let limited = |diags: &mut Diagnostics| {
-        if limits {
-            diags.warning(Message::ForOneArch { file: name.to_owned(), sm: options.target.sm });
+        // All such objects suit a virtual target, so the first one has the line.
+        if compute.is_none() && limits(object, options) {
+            diags.warning(for_one_arch(object, options));
         }
     };
     if options.form() == FileForm::Header && !object.cubin.header.is_of_cuda_12() {
         // CUDA 12 looks for the size of addresses and for the target elsewhere.
         diags.warning(Message::No64BitFlag { file: name.to_owned() });
-        let (file, target) = (name.to_owned(), options.target.name.to_owned());
+        let (file, target) = (name.to_owned(), target_name.to_owned());
         let note = Note::TryDialect { release: Dialect::for_toolkit(made_by) };
         return Err(diags.explained_fatal(Message::ArchMismatch { file, target }, vec![note]));
     }
@@ -77,8 +90,14 @@ pub(super) fn check_target(
         let note = Note::MadeFor { file: name.to_owned(), sm };
         return Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![note]));
     }
-    if !options.dialect.takes(options.target, sm) || (sm != options.target.sm && accelerated) {
-        let (file, target) = (name.to_owned(), options.target.name.to_owned());
+    // Since 13.3, one for a family takes its members only.
+    let family = options.target.variant == Variant::Family && !options.dialect.mixes_accelerated;
+    let taken = match compute {
+        Some(_) => sm <= options.target.sm && (!family || sm / 10 == options.target.sm / 10),
+        None => options.dialect.takes(options.target, sm),
+    };
+    if !taken || (sm != options.target.sm && accelerated) {
+        let (file, target) = (name.to_owned(), target_name.to_owned());
         limited(diags);
         let note = Note::MadeFor { file: file.clone(), sm };
         // Later releases have looked for `.nv.compat` by then, but not in the first file
@@ -94,7 +113,7 @@ pub(super) fn check_target(
     if sm == 90 && made_by < CUDA_12 && own >= CUDA_12 {
         return Err(diags.fatal(Message::BeforeCuda12 { file: name.to_owned() }));
     }
-    if !object.suits(options.target.sm) {
+    if compute.is_none() && !object.suits(options.target.sm) {
         let target = options.target.name;
         let reason =
             format!("its code for sm_{sm} has to be made anew for '{target}'; compile it for that");

@@ -358,6 +358,9 @@ dialects! {
     /// Variables that may stay undefined have the value -1.
     marks_undefined_variables: bool = before(120);
 
+    /// `-Xptxas` takes a list and adds up. Before, a further value takes the place of the first, as
+    /// it does with options that take one value.
+    lists_ptxas_options: bool = since(120);
     /// In the lines of the call graph, functions inside the code of others are `[clone F]`.
     brackets_clones: bool = since(120);
 
