@@ -46,7 +46,7 @@ pub(crate) struct CallGraph {
     dead_aliases: Vec<(usize, NameId)>,
     /// Functions that are kept only because their address is taken, in node order.
     unreached: Vec<NodeId>,
-    /// All direct calls of these in reading order, those of dead functions too.
+    /// All direct calls of these by caller, each in reading order, those of dead functions too.
     unreached_calls: Vec<(NodeId, SymbolId)>,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
@@ -175,8 +175,10 @@ impl CallGraph {
     /// The functions that one of [`CallGraph::unreached`] calls directly, dead ones too, last read
     /// first.
     pub(crate) fn calls_of_unreached(&self, node: NodeId) -> impl Iterator<Item = SymbolId> + '_ {
-        let of_node = self.unreached_calls.iter().rev().filter(move |call| call.0 == node);
-        of_node.map(|call| call.1)
+        let all = &self.unreached_calls;
+        let start = all.partition_point(|call| call.0 < node);
+        let end = all.partition_point(|call| call.0 <= node);
+        all[start..end].iter().rev().map(|call| call.1)
     }
 
     /// The selected kernel, if there is exactly one.

@@ -33,7 +33,8 @@ impl CallRecords {
         }
     }
 
-    /// The direct calls of some functions, those of dead functions too. `callers` is in order.
+    /// The direct calls of some functions by caller, each in reading order, those of dead functions
+    /// too. `callers` is in order.
     pub(super) fn calls_of(
         &self,
         callers: &[NodeId],
@@ -46,7 +47,10 @@ impl CallRecords {
         let caller =
             |function| node_of[function].filter(|node| callers.binary_search(node).is_ok());
         let calls = self.calls.iter();
-        calls.filter_map(|&(from, to)| Some((caller(symbol(from))?, symbol(to)))).collect()
+        let mut calls: Vec<_> =
+            calls.filter_map(|&(from, to)| Some((caller(symbol(from))?, symbol(to)))).collect();
+        calls.sort_by_key(|call| call.0);
+        calls
     }
 
     /// The records between live functions.
