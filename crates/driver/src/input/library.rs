@@ -12,8 +12,7 @@ use super::archive::{ArchiveReader, folder_of};
 use super::walk::is_system;
 use super::{Gatherer, InputStop};
 use crate::messages::{Ignored, InputError};
-use crate::options::OptionId;
-use crate::options::RISCV64;
+use crate::options::{OptionId, RISCV64};
 use crate::os::files::{Identity, Kinds};
 
 /// Libraries of the host's compilers and of the CUDA runtime. Build systems name them on every
@@ -85,11 +84,12 @@ impl<'a> Gatherer<'a, '_> {
                 fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
             let path = path_in(folder, name, b".a");
             let Ok((bytes, identity)) = self.sources.open(&path, Kinds::Files) else { continue };
-            if is_library(bytes) && self.is_for_host(&path, bytes) {
+            let is_library = is_library(bytes);
+            if is_library && self.is_for_host(&path, bytes) {
                 library.file = Some((path, bytes, identity));
                 break;
             }
-            library.incompatible |= is_library(bytes);
+            library.incompatible |= is_library;
             if !options.flag(OptionId::DisableInfos) {
                 let (path, name) = (culd_text::name(path), library.name.clone());
                 self.warning(InputError::Incompatible { path, name }, Vec::new());

@@ -86,7 +86,8 @@ impl LtoTask<'_, '_> {
     }
 
     /// A relocatable cubin of all parts, with all their functions and with the PTX of which it was
-    /// made. Where the library makes none, an image of all inputs of the link, `found`.
+    /// made. Where the library makes none, an image of the whole link: of `all` its LTO-IR and of
+    /// the cubins `others`.
     fn object(
         &self,
         program: &mut LtoProgram,

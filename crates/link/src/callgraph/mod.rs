@@ -172,8 +172,8 @@ impl CallGraph {
         &self.unreached
     }
 
-    /// The functions that one of [`CallGraph::unreached`] calls directly, dead ones too, last read
-    /// first.
+    /// The functions that `node` calls directly. `node` is one of [`CallGraph::unreached`], so some
+    /// of them may be dead. The call that was read last comes first.
     pub(crate) fn calls_of_unreached(&self, node: NodeId) -> impl Iterator<Item = SymbolId> + '_ {
         let all = &self.unreached_calls;
         let start = all.partition_point(|call| call.0 < node);
