@@ -54,15 +54,19 @@ fn lto_ir_with_local_functions_is_compiled_out_of_an_object() {
 
 #[test]
 fn with_local_functions_the_text_by_names_counts_if_that_of_the_object_is_the_same() {
-    const SMOOTH: &str = "// made of LL MM\n.visible .func smooth\n()\n;\n";
+    const SMOOTH: &str = "// made of LL MM\n.visible .shared .align 4 .b8 pool[64];\n\
+                          .visible .func smooth\n()\n;\n";
     const OTHER: &str = "// made of LL MM\n.visible .func smooth\n()\n;\n.func other\n()\n;\n";
     const OBJECT: &str = "[ $kind = object ] && cp ../with_text made";
     let world = LtoFolder::new(CULD);
-    let ptx = b".visible .func smooth () { ret; }\n.func local () { ret; }\n";
+    let ptx = b".visible .shared .align 4 .b8 pool[64];\n\
+        .visible .func smooth () { ret; }\n.func local () { ret; }\n";
     let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx);
     let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
     fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
-    fs::write(world.path("by_names"), format!("  {SMOOTH}\0")).unwrap();
+    // The compiler gives shared variables that are named another alignment.
+    let by_names = SMOOTH.replace(".align 4 ", ".align 16 ");
+    fs::write(world.path("by_names"), format!("  {by_names}\0")).unwrap();
     // The same with other code.
     let mut cubin = fs::read(world.path("smooth.cubin")).unwrap();
     let code = code_of(&cubin);
@@ -79,14 +83,20 @@ fn with_local_functions_the_text_by_names_counts_if_that_of_the_object_is_the_sa
     const BY_NAMES: &str = "[ $kind = ptx ] && cp ../by_names made";
     const FAILS: &str = "[ $kind = KIND ] && : > made && said='refused 5 by lib'";
     let fails = |kind: &str| FAILS.replace("KIND", kind);
-    for (text, more, threads, expected, requests, runs) in [
-        (SMOOTH, format!("{OBJECT}; {BY_NAMES}"), 2, smooth, 2, 1),
-        (OTHER, format!("{OBJECT}; {BY_NAMES}"), 2, other, 2, 2),
-        (OTHER, format!("{OBJECT}; {}", fails("ptx")), 2, other, 2, 1),
-        (OTHER, format!("{BY_NAMES}; {}", fails("object")), 2, smooth, 2, 1),
-        (SMOOTH, format!("{OBJECT}; {BY_NAMES}"), 1, smooth, 1, 1),
+    let both = format!("{OBJECT}; {BY_NAMES}");
+    for (text, lines, more, threads, expected, requests, runs) in [
+        (SMOOTH, false, both.clone(), 2, smooth, 2, 1),
+        (OTHER, false, both.clone(), 2, other, 2, 2),
+        (OTHER, false, format!("{OBJECT}; {}", fails("ptx")), 2, other, 2, 1),
+        // Nothing tells whether the changes to the text by names are right.
+        (OTHER, false, format!("{BY_NAMES}; {}", fails("object")), 2, smooth, 3, 2),
+        (SMOOTH, false, both.clone(), 1, smooth, 1, 1),
+        // The lines of source files are in the text by names only.
+        (SMOOTH, true, both.clone(), 2, smooth, 2, 1),
+        (OTHER, true, both.clone(), 2, smooth, 3, 2),
+        (OTHER, true, both, 1, smooth, 2, 1),
     ] {
-        fs::write(world.path("with_text"), object_with(text.replace('\n', "\0").as_bytes(), false))
+        fs::write(world.path("with_text"), object_with(text.replace('\n', "\0").as_bytes(), lines))
             .unwrap();
         // Each program has a folder of its own: there are two at a time.
         world.compiler_and(&more);
@@ -94,7 +104,7 @@ fn with_local_functions_the_text_by_names_counts_if_that_of_the_object_is_the_sa
         let compiler = world.path("compiler").display().to_string();
         world.script("culd-lto", &format!("mkdir of.$$; cd of.$$; exec {compiler} \"$@\""));
         let done = world.run(&format!("-threads={threads} saxpy.cubin a.fatbin -o out"));
-        let what = format!("{more} -threads={threads}: {}", said(&done));
+        let what = format!("{more} -threads={threads} {lines}: {}", said(&done));
         assert_eq!(done.status.code(), Some(0), "{what}");
         assert!(!said(&done).contains("error"), "{what}");
         assert_eq!(first_byte(&fs::read(world.path("out")).unwrap()), expected, "{what}");

@@ -7,6 +7,7 @@ use culd_tests::{FinishedCommand, command};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -15,9 +16,30 @@ fn run(program: &Path, name: &str, words: &str, dir: &Path) -> FinishedCommand {
     command(program, name, &words, dir).expect("it runs")
 }
 
+/// A folder, one at a time.
+struct World {
+    folder: tempfile::TempDir,
+    /// Programs are written and started: a process that another thread starts meanwhile would keep
+    /// them open for writing.
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl World {
+    fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        World { folder: tempfile::tempdir().expect("a folder"), _alone: alone }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
 /// A folder with a toolkit of two empty tools and the inputs of a case.
-fn world(case: &case::Case) -> tempfile::TempDir {
-    let world = tempfile::tempdir().expect("a folder");
+fn world(case: &case::Case) -> World {
+    let world = World::new();
     let bin = world.path().join("toolkit/bin");
     fs::create_dir_all(&bin).expect("made");
     for tool in ["nvcc", "nvlink"] {
@@ -179,7 +201,7 @@ fn a_shadow_is_checked_and_removed() {
 
 #[test]
 fn errors_are_said_like_those_of_a_link() {
-    let world = tempfile::tempdir().expect("a folder");
+    let world = World::new();
     let done = run(Path::new(CULD), "culd", "install-shadow tk --cuda gone", world.path());
     assert_eq!(done.status, 1);
     let line = "culd fatal   : Could not open toolkit 'gone': ";
@@ -189,7 +211,7 @@ fn errors_are_said_like_those_of_a_link() {
 
 #[test]
 fn by_the_name_of_nvlink_the_word_is_a_file() {
-    let world = tempfile::tempdir().expect("a folder");
+    let world = World::new();
     let words = "install-shadow --help";
     let help = run(Path::new(CULD), "nvlink", words, world.path());
     assert!(

@@ -118,8 +118,8 @@ impl LtoProgram {
         cancel: Option<&Cancel>,
     ) -> Result<LtoOutput, LtoFailure> {
         let mut running = match self.running.take() {
-            Some(running) => running,
-            None => RunningProgram::start(options)?,
+            Some(running) if !running.has_ended => running,
+            _ => RunningProgram::start(options)?,
         };
         let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
         let lines = running.lines()?;
@@ -128,9 +128,9 @@ impl LtoProgram {
         output(reply, lines)
     }
 
-    /// No request follows: the program ends while the link goes on.
-    pub(crate) fn no_more(&self) {
-        if let Some(running) = &self.running {
+    /// No request is likely to follow: the program ends while the link goes on.
+    pub(crate) fn no_more(&mut self) {
+        if let Some(running) = &mut self.running {
             running.end_requests();
         }
     }
@@ -145,6 +145,8 @@ struct RunningProgram {
     said: File,
     /// Bytes of it that earlier requests have read.
     heard: u64,
+    /// It takes no more requests.
+    has_ended: bool,
     _folder: Scratch,
 }
 
@@ -169,7 +171,7 @@ impl RunningProgram {
         command.stdout(stdout.map_err(ChildError::Temporary)?);
         command.stderr(stderr.map_err(ChildError::Temporary)?);
         let child = child::start_compiler(&mut command)?;
-        Ok(RunningProgram { child, socket, said, heard: 0, _folder: folder })
+        Ok(RunningProgram { child, socket, said, heard: 0, has_ended: false, _folder: folder })
     }
 
     /// The reply to a request; `None` if the program ended without one.
@@ -207,7 +209,8 @@ impl RunningProgram {
         Ok(culd_text::bytes(&new).lines().map(str::to_owned).collect())
     }
 
-    fn end_requests(&self) {
+    fn end_requests(&mut self) {
+        self.has_ended = true;
         // The program may have ended.
         let _ = self.socket.shutdown(Shutdown::Both);
     }

@@ -16,6 +16,7 @@ mod outline;
 mod part;
 mod reach;
 mod roots;
+mod source_lines;
 mod text;
 
 use culd_text::os::OsStrExt;

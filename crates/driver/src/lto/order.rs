@@ -8,6 +8,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::source_lines::{self, SourceTables};
+
 /// What a text is made of at its outermost level.
 #[derive(Debug, PartialEq, Eq)]
 enum PtxItemKind {
@@ -38,7 +40,8 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
     let text = String::from_utf8(text.to_vec()).ok()?;
     let sibling = String::from_utf8(sibling.to_vec()).ok()?;
-    let (ours, theirs) = (items(&text)?, items(&sibling)?);
+    let (text, source_tables) = SourceTables::split(&text)?;
+    let (ours, theirs) = (items(text)?, items(source_lines::without_tables(&sibling))?);
     let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
     let place_of = |kind: PtxItemKind| -> HashMap<&str, usize> {
         let named = theirs.items.iter().filter(|item| item.kind == kind).enumerate();
@@ -73,7 +76,7 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
         }
         made.push_str(&numbered(&function.text, number, &mut calls));
     }
-    Some(made + tail)
+    source_tables.numbered(&(made + tail))
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that
@@ -278,7 +281,7 @@ mod tests {
         assert!(made(&two, &format!("{HEADER}{a}{b}")).is_some());
         assert_eq!(made(&two, &format!("{HEADER}{a}")), None);
         assert_eq!(made(&two, &format!("{HEADER}{a}{b}.alias c, a;\n")), None);
-        assert_eq!(made(&format!("{two}\t.file 1 \"x.cu\"\n"), &format!("{HEADER}{a}{b}")), None);
+        assert_eq!(made(&format!("{two}\t.pragma \"x\";\n"), &format!("{HEADER}{a}{b}")), None);
         assert_eq!(made(&two, "no PTX"), None);
     }
 

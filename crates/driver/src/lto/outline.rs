@@ -4,7 +4,7 @@
 //! nvcc puts into the same fat binary. Out: an [`Outline`]. Guaranteed: LTO-IR itself, which is
 //! NVIDIA's own, is not looked at; an image that cannot be read gives none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use culd_abi::ptx::{DeclarationKind, Module, PtxLinkage, PtxVariable};
 use culd_abi::space::StateSpace;
@@ -34,6 +34,8 @@ pub(super) struct Outline {
     /// Kernels, and functions that other code cannot see: of PTX only.
     kernels: BTreeSet<String>,
     local: BTreeSet<String>,
+    /// The alignments in bytes of variables in shared memory that other code can see: of PTX only.
+    pub(super) shared_alignments: BTreeMap<String, u64>,
 }
 
 impl Outline {
@@ -75,6 +77,9 @@ impl Outline {
             _ => return,
         };
         if rooted {
+            if let (RootSpace::Shared, Some(bytes)) = (space, variable.align) {
+                self.align_shared(name.clone(), bytes);
+            }
             // An array without size has none here either.
             let size = variable.size().unwrap_or(0);
             self.roots.variable(name, space, size);
@@ -125,12 +130,20 @@ impl Outline {
         }
     }
 
+    fn align_shared(&mut self, name: String, bytes: u64) {
+        let known = self.shared_alignments.entry(name).or_insert(bytes);
+        *known = bytes.max(*known);
+    }
+
     /// Takes in the names of another piece.
     pub(super) fn add(&mut self, other: Outline) {
         self.roots.add(other.roots);
         self.needs.extend(other.needs);
         self.kernels.extend(other.kernels);
         self.local.extend(other.local);
+        for (name, bytes) in other.shared_alignments {
+            self.align_shared(name, bytes);
+        }
     }
 
     /// True if it is a function that the PTX defines.

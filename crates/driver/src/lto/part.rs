@@ -4,6 +4,7 @@
 //! which it would be made. Guaranteed: the PTX is nvlink's where libnvJitLink gives it
 //! (docs/rules/lto.md, 9).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::mem;
 use std::panic::resume_unwind;
@@ -17,12 +18,12 @@ use culd_link::Session;
 use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
 use super::order::in_order_of;
-use super::text::{self, ObjectText};
+use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
     CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PtxCompilation,
     PtxCompiler, PtxJob,
 };
-use crate::lto_program::{CompilerLog, LtoOutput, LtoProgram};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::files::InputBytes;
 
@@ -42,6 +43,8 @@ enum Verdict {
     Equal(CompilerLog),
     /// It has another one, which is nvlink's: what the library said, the time, and the cubin.
     Other(CompilerLog, CompileTime, PtxCompilation),
+    /// It has another one, without the lines of source files of nvlink's.
+    OtherWithoutLines(Vec<u8>),
     /// There is no object, or no text in it.
     Unknown,
 }
@@ -69,8 +72,7 @@ impl<'a> LinkTime<'a, '_> {
 
     fn text_way(&self, names: &LtoNames<'_>) -> TextWay {
         const NEWER_COMPILER: u32 = 100;
-        // The text in an object has no comments.
-        if self.options.keeps_ptx() {
+        if self.text_counts() {
             return TextWay::Names;
         }
         // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
@@ -78,20 +80,26 @@ impl<'a> LinkTime<'a, '_> {
         let of_ptx = |piece: &LtoPiece<'_>| {
             piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
         };
-        let known = names.unknown.is_empty() && self.found.lto.iter().all(of_ptx);
-        let newer = self.target.sm >= NEWER_COMPILER;
-        if !known || names.outline.roots.change_variables(newer) {
+        if !names.unknown.is_empty() || !self.found.lto.iter().all(of_ptx) {
             return TextWay::Object;
         }
+        let newer = self.target.sm >= NEWER_COMPILER;
         // The compiler makes definitions without a name in that module local, and takes what all
         // calls of a local function have in common for granted: its arguments, its result. nvlink's
         // takes nothing for granted in a part of a program.
-        match names.outline.has_local_functions() {
+        let differs =
+            names.outline.has_local_functions() || names.outline.roots.change_variables(newer);
+        match differs {
             false => TextWay::Names,
-            // Few functions have such calls.
+            // Few functions have such calls, and alignments can be mended.
             true if self.program.has_room(self.options, self.session) => TextWay::NamesIfEqual,
             true => TextWay::Object,
         }
+    }
+
+    /// True if comments count, which the text in an object lacks.
+    fn text_counts(&self) -> bool {
+        self.options.flag(OptionId::EmitPtx) || self.options.keeps_ptx()
     }
 
     /// PTX of LTO-IR in which the names stay that other code can see.
@@ -105,6 +113,10 @@ impl<'a> LinkTime<'a, '_> {
         if !names.unknown.is_empty() && names.failure.is_none() {
             let words = self.words.clone();
             self.complete(&mut names, &words);
+        } else if self.text_counts() && names.outline.roots.has_shared() {
+            let object = self.object().ok();
+            let text = object.and_then(|object| ObjectText::of(&object.bytes));
+            names.object_text = text.map(|text| text.ptx);
         }
         let module = self.module(&mut names);
         match (self.ptx(false, module.as_deref()), names.failure) {
@@ -115,7 +127,12 @@ impl<'a> LinkTime<'a, '_> {
                 Err(self.failed(failure))
             }
             (Ok(LtoOutput { bytes, said }), None) => {
-                let bytes = in_order(&self.found.lto, bytes, names.object_text.as_deref());
+                let object = names.object_text.as_deref();
+                let bytes = in_order(&self.found.lto, bytes, object);
+                let bytes = match object {
+                    Some(object) => text::with_alignments_of(object, bytes),
+                    None => bytes,
+                };
                 Ok(LtoOutput { bytes, said })
             }
         }
@@ -124,9 +141,14 @@ impl<'a> LinkTime<'a, '_> {
     /// The module of the names that must stay: `names`, and what other inputs need.
     fn module(&self, names: &mut LtoNames<'_>) -> Option<String> {
         let roots = &mut names.outline.roots;
-        let own = self.found.inputs.iter().filter(|input| !input.system);
-        needed(own.map(|input| input.bytes)).into_iter().for_each(|name| roots.function(name));
+        self.needed().into_iter().for_each(|name| roots.function(name));
         (!roots.is_empty()).then(|| roots.module())
+    }
+
+    /// The functions that other inputs need.
+    fn needed(&self) -> Vec<String> {
+        let own = self.found.inputs.iter().filter(|input| !input.system);
+        needed(own.map(|input| input.bytes))
     }
 
     /// A cubin of the text in an object; of the text by names if there is none.
@@ -142,12 +164,10 @@ impl<'a> LinkTime<'a, '_> {
     /// PTX of LTO-IR, out of an object that libnvJitLink makes of it. `None` if it is not there;
     /// `names` are complete then.
     fn text_of_object(&mut self, names: &mut LtoNames<'a>) -> Option<LtoOutput> {
-        let LinkTime { options, session, words, target, found, program, .. } = self;
-        let (arch, parts) = (target.name, &found.lto);
-        let task = LtoTask { options, session, words, arch, parts };
-        match task.object(program, &found.lto, &found.inputs) {
+        match self.object() {
             Ok(LtoOutput { bytes, said }) => {
-                let text = complete_text(&bytes, parts);
+                let text = ObjectText::of(&bytes).filter(|text| text.is_complete);
+                let text = text.map(|text| in_order(&self.found.lto, text.ptx, None));
                 if text.is_none() {
                     names.complete(&bytes);
                 }
@@ -159,6 +179,13 @@ impl<'a> LinkTime<'a, '_> {
                 None
             }
         }
+    }
+
+    /// An object of all LTO-IR.
+    fn object(&mut self) -> Result<LtoOutput, LtoFailure> {
+        let LinkTime { options, session, words, target, found, program, .. } = self;
+        let (arch, parts) = (target.name, &found.lto);
+        LtoTask { options, session, words, arch, parts }.object(program, parts, &found.inputs)
     }
 
     /// A cubin of the text by names, or of that in an object if it is another one. Most programs
@@ -174,7 +201,10 @@ impl<'a> LinkTime<'a, '_> {
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
         };
-        let module = self.module(&mut names);
+        let mut undefined = self.needed();
+        undefined.retain(|name| !names.outline.defines(name));
+        let alignments = mem::take(&mut names.outline.shared_alignments);
+        let guess = Guess { module: self.module(&mut names), undefined, alignments };
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
         // An object takes longer than a text, so the program that runs already makes it. It ends
@@ -183,19 +213,24 @@ impl<'a> LinkTime<'a, '_> {
         let both = thread::scope(|scope| {
             let judging = || judge.verdict(&mut program, receive);
             let judging = thread::Builder::new().spawn_scoped(scope, judging).ok()?;
-            let guess = self.guess(module.as_deref(), send);
-            Some((guess, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
+            let cubin = self.guess(&guess, send);
+            Some((cubin, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
         });
-        let Some((guess, verdict)) = both else { return self.cubin_of_object(names) };
+        let Some((cubin, verdict)) = both else { return self.cubin_of_object(names) };
         match verdict {
             Verdict::Equal(said) => {
                 self.say_before(lines, said);
-                guess.map(|(cubin, _)| cubin)
-            }
-            Verdict::Unknown => guess.map(|(cubin, said)| {
-                self.say_before(lines, said);
                 cubin
-            }),
+            }
+            Verdict::Unknown | Verdict::OtherWithoutLines(_) => {
+                self.lines.truncate(lines);
+                self.found.times.truncate(times);
+                if let Verdict::OtherWithoutLines(text) = verdict {
+                    names.object_text = Some(text);
+                }
+                let ptx = self.ptx_of_part(names)?;
+                self.assemble(&ptx, false)
+            }
             Verdict::Other(said, time, compilation) => {
                 self.lines.truncate(lines);
                 self.found.times.truncate(times);
@@ -213,21 +248,29 @@ impl<'a> LinkTime<'a, '_> {
         self.lines.extend(last);
     }
 
-    /// A cubin of the text by the names in `module`, and what the library said of that. `send`
-    /// takes the text.
-    fn guess(
-        &mut self,
-        module: Option<&str>,
-        send: Sender<Vec<u8>>,
-    ) -> Result<(Vec<u8>, CompilerLog), InputStop> {
+    /// A cubin of the text that is nvlink's if `guess` is right. `send` takes the text.
+    fn guess(&mut self, guess: &Guess, send: Sender<Vec<u8>>) -> Result<Vec<u8>, InputStop> {
+        let Guess { module, undefined, alignments } = guess;
         let begin = Instant::now();
-        let made = self.ptx(false, module).map_err(|failure| self.failed(failure))?;
-        let text = in_order(&self.found.lto, made.bytes, None);
+        let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
+        let text = text::without_declarations(made.bytes, undefined.iter().map(String::as_str));
+        let text = text::with_shared_alignments(text, alignments);
+        let text = in_order(&self.found.lto, text, None);
         self.found.times.push(time_of_text(begin));
         // Whoever receives it may have ended.
         let _ = send.send(text.clone());
-        Ok((self.assemble(&text, false)?, made.said))
+        self.assemble(&text, false)
     }
+}
+
+/// What brings the text by names nearest to nvlink's. The object tells whether it is the same.
+struct Guess {
+    /// The names that must stay, as NVVM IR.
+    module: Option<String>,
+    /// Functions in it that no LTO-IR defines: nvlink's text does not declare them.
+    undefined: Vec<String>,
+    /// The alignments in bytes of variables in shared memory, which the module changes.
+    alignments: BTreeMap<String, u64>,
 }
 
 /// Finds out whether the text by names is nvlink's.
@@ -253,20 +296,21 @@ impl Judge<'_, '_> {
         program.no_more();
         // The compilation by names reports a failure.
         let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
-        let Some(text) = complete_text(&object, parts) else { return Verdict::Unknown };
+        let Some(object) = ObjectText::of(&object) else { return Verdict::Unknown };
         let time = time_of_text(begin);
-        if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text)) {
+        let (text, lines) = match object.is_complete {
+            true => (in_order(parts, object.ptx, None), SourceLines::Kept),
+            false => (object.ptx, SourceLines::Lost),
+        };
+        if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text, lines)) {
             return Verdict::Equal(said);
+        }
+        if lines == SourceLines::Lost {
+            return Verdict::OtherWithoutLines(text);
         }
         let job = PtxJob { text: &text, options: String::new() };
         Verdict::Other(said, time, compiler.compile_one(&job, session))
     }
-}
-
-/// The text in an object of `parts`, in nvlink's order, if it lacks nothing.
-fn complete_text(object: &[u8], parts: &[LtoPiece<'_>]) -> Option<Vec<u8>> {
-    let text = ObjectText::of(object).filter(|text| text.is_complete)?;
-    Some(in_order(parts, text.ptx, None))
 }
 
 /// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the LTO-IR,

@@ -79,11 +79,16 @@ impl RootNames {
         self.names.is_empty()
     }
 
-    /// True if the compiler treats a variable otherwise because the module names it: it aligns one
-    /// in shared memory to 16 bytes. The compiler for sm_100 and later (`newer`) may also place
-    /// named variables elsewhere (13.0 and 13.1).
+    /// True if the compiler treats a variable otherwise because the module names it. The compiler
+    /// for sm_100 and later (`newer`) may place named variables elsewhere (13.0 and 13.1).
     pub(super) fn change_variables(&self, newer: bool) -> bool {
-        self.variables.iter().any(|(_, space, _)| newer || *space == RootSpace::Shared)
+        self.has_shared() || newer && !self.variables.is_empty()
+    }
+
+    /// True if there are variables in shared memory, which the compiler aligns to 16 bytes because
+    /// the module names them.
+    pub(super) fn has_shared(&self) -> bool {
+        self.variables.iter().any(|(_, space, _)| *space == RootSpace::Shared)
     }
 
     #[cfg(test)]

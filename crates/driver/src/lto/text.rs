@@ -6,8 +6,12 @@
 //! at the start of lines, and directives about lines of source files. Of LTO-IR in a link with
 //! other code it is the text that nvlink compiles, in its order.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use culd_cubin::Cubin;
 
+use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
 
 /// The start of the names of sections with PTX; a number follows.
@@ -32,34 +36,87 @@ impl ObjectText {
         let mut texts = texts.map(|section| section.data).filter(|text| text.contains(&b';'));
         let (Some(text), None) = (texts.next(), texts.next()) else { return None };
         let line_ends = text.iter().map(|&byte| if byte == 0 { b'\n' } else { byte });
-        let ptx = without_other_function(line_ends.collect());
+        // It only keeps the library from taking LTO-IR for all of a program.
+        let ptx = without_declarations(line_ends.collect(), [OTHER_FUNCTION]);
         let is_complete = LINES.iter().all(|name| cubin.section_by_name(name).is_none());
         Some(ObjectText { ptx, is_complete })
     }
 }
 
-/// `text` without the declaration of the function that only keeps the library from taking LTO-IR
-/// for all of a program.
-fn without_other_function(mut text: Vec<u8>) -> Vec<u8> {
-    let declaration = format!(".extern .func {OTHER_FUNCTION}\n()\n;\n");
-    let declaration = declaration.as_bytes();
-    if let Some(at) = text.windows(declaration.len()).position(|window| window == declaration) {
-        text.drain(at..at + declaration.len());
+/// `text` without declarations of the functions `names` as a module of names makes them.
+pub(super) fn without_declarations<'n>(
+    mut text: Vec<u8>,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Vec<u8> {
+    for name in names {
+        let declaration = format!(".extern .func {name}\n()\n;\n");
+        let declaration = declaration.as_bytes();
+        let place = text.windows(declaration.len()).position(|window| window == declaration);
+        if let Some(at) = place {
+            text.drain(at..at + declaration.len());
+        }
     }
     text
 }
 
-/// True if the PTX `one` and `other` differ in comments, blanks at the ends of lines and empty
-/// lines alone: an [`ObjectText`] has none of them.
-pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
-    lines(one).eq(lines(other))
+/// `text` by names with other alignments, in bytes, of variables in shared memory: the compiler
+/// gives named ones 16 (docs/rules/lto.md, 9).
+pub(super) fn with_shared_alignments(text: Vec<u8>, alignments: &BTreeMap<String, u64>) -> Vec<u8> {
+    const OF_NAMED: &str = ".shared .align 16 ";
+    if alignments.is_empty() {
+        return text;
+    }
+    let text = match String::from_utf8(text) {
+        Ok(text) => text,
+        Err(error) => return error.into_bytes(),
+    };
+    let aligned = |line: &str| {
+        let (linkage, variable) = line.split_once(OF_NAMED)?;
+        // `.b8 name[128];`
+        let name = variable.split([' ', '[', ';']).nth(1)?;
+        let bytes = alignments.get(name)?;
+        Some(format!("{linkage}.shared .align {bytes} {variable}"))
+    };
+    let lines = text.split_inclusive('\n');
+    let lines = lines.map(|line| aligned(line).map_or(Cow::Borrowed(line), Cow::Owned));
+    lines.collect::<String>().into_bytes()
 }
 
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// `text` by names with the alignments of variables in shared memory of `object`, the text in an
+/// object, if it is nvlink's then. The compiler may read what it aligns in larger pieces: such
+/// a text keeps its alignments.
+pub(super) fn with_alignments_of(object: &[u8], text: Vec<u8>) -> Vec<u8> {
+    let aligned = with_shared_alignments(text.clone(), &Outline::of_ptx(object).shared_alignments);
+    if is_same(&aligned, object, SourceLines::Lost) { aligned } else { text }
+}
+
+/// Whether a text in an object has the directives about lines of source files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SourceLines {
+    Kept,
+    Lost,
+}
+
+/// True if the PTX `text` and that in an `object` differ in comments, blanks at the ends of lines
+/// and empty lines alone, and in `lines`: the one in an object has none of them.
+pub(super) fn is_same(text: &[u8], object: &[u8], lines: SourceLines) -> bool {
+    code_lines(text, lines).eq(code_lines(object, lines))
+}
+
+fn code_lines(text: &[u8], lines: SourceLines) -> impl Iterator<Item = &[u8]> {
     let comment = |line: &[u8]| line.windows(2).position(|pair| pair == b"//");
     let code = move |line| comment(line).map_or(line, |at| &line[..at]);
-    let lines = text.split(|&byte| byte == b'\n').map(move |line| code(line).trim_ascii());
-    lines.filter(|line| !line.is_empty())
+    // In a section with the names of inlined functions.
+    let mut in_names = false;
+    let kept = move |line: &&[u8]| {
+        let starts_with = |word: &[u8]| line.starts_with(word);
+        in_names |= lines == SourceLines::Lost && starts_with(b".section");
+        let of_names = in_names;
+        in_names &= *line != b"}";
+        let of_files = starts_with(b".loc\t") || starts_with(b".file\t");
+        !line.is_empty() && !of_names && !(lines == SourceLines::Lost && of_files)
+    };
+    text.split(|&byte| byte == b'\n').map(move |line| code(line).trim_ascii()).filter(kept)
 }
 
 #[cfg(test)]
@@ -68,18 +125,61 @@ mod tests {
 
     #[test]
     fn texts_are_the_same_but_for_comments_and_blanks() {
+        let is_same = |text, object| is_same(text, object, SourceLines::Kept);
         let text = b"//\n.func f\n{\n\t{ // callseq 0, 0\n\n\tret;\n}\n";
         assert!(is_same(text, b".func f\n{\n{\nret;\n}\n"));
         assert!(!is_same(text, b".func f\n{\n{\nexit;\n}\n"));
         assert!(!is_same(text, b".func f\n{\n{\nret;\n"));
+        assert!(!is_same(b"\t.loc\t1 2 3\nret;\n", b"ret;\n"));
     }
 
     #[test]
-    fn the_declaration_of_the_other_function_goes() {
+    fn source_lines_that_an_object_has_lost_do_not_count() {
+        let text = b".func f\n{\n\t.loc\t1 4 51\n\tret;\n}\n\t.file\t1 \"a.cu\"\n\
+            \t.section\t.debug_str\n\t{\n$L__info_string0:\n.b8 95,0\n\n\t}\n.func g\n";
+        let object = |tail: &str| {
+            format!(
+                ".func f\n{{\nret;\n}}\n.section\t.debug_str\n{{\n$L__info_string0:\n}}\n{tail}"
+            )
+        };
+        assert!(is_same(text, object(".func g\n").as_bytes(), SourceLines::Lost));
+        assert!(!is_same(text, object(".func h\n").as_bytes(), SourceLines::Lost));
+        assert!(!is_same(text, object(".func g\n").as_bytes(), SourceLines::Kept));
+    }
+
+    #[test]
+    fn a_text_gets_the_alignments_of_an_object_only_if_it_is_the_same_then() {
+        let text =
+            b".visible .shared .align 16 .b8 pool[8];\nld.shared.u32 %r1, [pool];\n".to_vec();
+        let object = b".visible .shared .align 4 .b8 pool[8];\nld.shared.u32 %r1, [pool];\n";
+        assert_eq!(with_alignments_of(object, text.clone()), object);
+        let other = b".visible .shared .align 4 .b8 pool[8];\nld.shared.u16 %r1, [pool];\n";
+        assert_eq!(with_alignments_of(other, text.clone()), text);
+    }
+
+    #[test]
+    fn shared_variables_get_the_alignments_of_the_other_text() {
+        let text = b".visible .shared .align 16 .b8 pool[128];\n\
+            .extern .shared .align 16 .b8 dynamic[];\n\
+            .visible .shared .align 16 .u32 one;\n.shared .align 16 .u32 own;\n";
+        let alignments = [("pool", 4), ("dynamic", 8), ("one", 4)];
+        let alignments = alignments.map(|(name, bytes)| (name.to_owned(), bytes)).into();
+        let other = with_shared_alignments(text.to_vec(), &alignments);
+        assert_eq!(
+            String::from_utf8_lossy(&other),
+            ".visible .shared .align 4 .b8 pool[128];\n\
+             .extern .shared .align 8 .b8 dynamic[];\n\
+             .visible .shared .align 4 .u32 one;\n.shared .align 16 .u32 own;\n"
+        );
+    }
+
+    #[test]
+    fn declarations_of_the_module_of_names_go() {
+        let gone = |text: &[u8]| without_declarations(text.to_vec(), ["absent", OTHER_FUNCTION]);
         let with = b".target sm_90\n.extern .func culd_other_code\n()\n;\n.func f\n()\n;\n";
-        assert_eq!(without_other_function(with.to_vec()), b".target sm_90\n.func f\n()\n;\n");
+        assert_eq!(gone(with), b".target sm_90\n.func f\n()\n;\n");
         let without = b".extern .func f\n()\n;\n";
-        assert_eq!(without_other_function(without.to_vec()), without);
+        assert_eq!(gone(without), without);
     }
 
     #[test]

@@ -17,8 +17,8 @@ use std::fs;
 /// A difference that is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ListedDifference {
-    /// Functions have another order, because the LTO-IR is one piece: 13.2, and later where lines
-    /// of source files count; before 13.0, where the text of PTX counts.
+    /// Functions have another order, because the LTO-IR is one piece without PTX: 13.2; before
+    /// 13.0, where the text of PTX counts.
     Order,
     /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
     Variables,
@@ -129,7 +129,7 @@ impl DifferingLink<'_> {
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
-            Order => lto == 1 && (toolkit == 132 || toolkit > 132 && self.has_lines()),
+            Order => lto == 1 && toolkit == 132,
             Variables => toolkit <= 131 && number >= 100 && self.text_counts(),
             Shared | Local => self.text_counts(),
             Lost => toolkit <= 134,

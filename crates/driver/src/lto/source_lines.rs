@@ -1,0 +1,185 @@
+//! Lines of source files in PTX whose functions have another order.
+//!
+//! In: PTX, and its functions in that order. Out: the functions with `.loc` directives that number
+//! files and inlined functions by their first use, as the compiler does, and the tables of both.
+//! Guaranteed: there is no result if a directive or a table is not understood.
+
+use std::collections::{BTreeMap, HashMap};
+
+const LOC: &str = "\t.loc\t";
+const FILE: &str = "\t.file\t";
+const NAMES: &str = "\t.section\t.debug_str\n\t{\n";
+const NAMES_END: &str = "\n\t}";
+/// The label of the name of an inlined function; a number follows.
+const LABEL: &str = "$L__info_string";
+const FIRST_FILE: usize = 1;
+const FIRST_NAME: usize = 0;
+
+/// The tables at the end of a text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct SourceTables<'t> {
+    /// The names of files, in quotes.
+    files: BTreeMap<usize, &'t str>,
+    /// The names of inlined functions, as data.
+    names: BTreeMap<usize, &'t str>,
+    /// What follows the last of them.
+    end: &'t str,
+}
+
+impl<'t> SourceTables<'t> {
+    /// `text` in front of its tables, and these.
+    pub(super) fn split(text: &'t str) -> Option<(&'t str, Self)> {
+        let Some(start) = text.find(&format!("\n{FILE}")) else {
+            return Some((text, SourceTables::default()));
+        };
+        let (code, mut rest) = text.split_at_checked(start + 1)?;
+        let mut tables = SourceTables::default();
+        while let Some(file) = rest.strip_prefix(FILE) {
+            let (line, next) = file.split_once('\n')?;
+            let (number, name) = line.split_once(' ')?;
+            tables.files.insert(number.parse().ok()?, name);
+            rest = next;
+        }
+        if let Some(section) = rest.strip_prefix(NAMES) {
+            let (names, end) = section.split_once(NAMES_END)?;
+            for entry in names.strip_prefix(LABEL)?.split(&format!("\n{LABEL}")) {
+                let (number, data) = entry.split_once(":\n")?;
+                tables.names.insert(number.parse().ok()?, data.trim_end());
+            }
+            rest = end;
+        }
+        tables.end = rest;
+        rest.trim().is_empty().then_some((code, tables))
+    }
+
+    /// `functions` and the tables, numbered by first use.
+    pub(super) fn numbered(&self, functions: &str) -> Option<String> {
+        if self.files.is_empty() {
+            return Some(functions.to_owned());
+        }
+        let mut files = FirstUses::new(FIRST_FILE);
+        let mut names = FirstUses::new(FIRST_NAME);
+        let mut made = String::with_capacity(functions.len());
+        for line in functions.split_inclusive('\n') {
+            match line.strip_prefix(LOC) {
+                Some(place) => made += &renumbered(place, &mut files, &mut names)?,
+                None => made += line,
+            }
+        }
+        for (number, name) in files.table(&self.files)? {
+            made += &format!("{FILE}{number} {name}\n");
+        }
+        if !self.names.is_empty() {
+            made += NAMES;
+            for (number, data) in names.table(&self.names)? {
+                made += &format!("{LABEL}{number}:\n{data}\n");
+            }
+            made += NAMES_END;
+        }
+        made += self.end;
+        Some(made)
+    }
+}
+
+/// `text` up to its tables. With lines of source files, nvcc writes PTX without the blanks at the
+/// start of its lines.
+pub(super) fn without_tables(text: &str) -> &str {
+    let tables = [FILE, FILE.trim_start()].map(|file| text.find(&format!("\n{file}")));
+    tables.into_iter().flatten().min().map_or(text, |end| &text[..=end])
+}
+
+/// A `.loc` directive whose operands are `place`:
+/// `2 1 45, function_name $L__info_string1, inlined_at 1 6 30`.
+fn renumbered(place: &str, files: &mut FirstUses, names: &mut FirstUses) -> Option<String> {
+    const AT: &str = "inlined_at ";
+    let (file, rest) = place.split_once(' ')?;
+    let file = files.number(file)?;
+    let Some((line, inlined)) = rest.split_once(LABEL) else {
+        return Some(format!("{LOC}{file} {rest}"));
+    };
+    let (name, at) = inlined.split_once(',')?;
+    let name = names.number(name)?;
+    let (between, at) = at.split_once(AT)?;
+    let (caller, at) = at.split_once(' ')?;
+    let caller = files.number(caller)?;
+    Some(format!("{LOC}{file} {line}{LABEL}{name},{between}{AT}{caller} {at}"))
+}
+
+/// Numbers by first use.
+struct FirstUses {
+    first: usize,
+    numbers: HashMap<usize, usize>,
+}
+
+impl FirstUses {
+    fn new(first: usize) -> Self {
+        FirstUses { first, numbers: HashMap::new() }
+    }
+
+    /// The number of what has the number `old` in the text.
+    fn number(&mut self, old: &str) -> Option<usize> {
+        let next = self.first + self.numbers.len();
+        Some(*self.numbers.entry(old.parse().ok()?).or_insert(next))
+    }
+
+    /// The entries of `table` by their numbers. All of them must have a use.
+    fn table<'t>(&self, table: &BTreeMap<usize, &'t str>) -> Option<BTreeMap<usize, &'t str>> {
+        let entry = |(old, text): (&usize, &&'t str)| Some((*self.numbers.get(old)?, *text));
+        let entries: BTreeMap<_, _> = table.iter().map(entry).collect::<Option<_>>()?;
+        (entries.len() == self.numbers.len()).then_some(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FUNCTIONS: &str = "\
+        \t.loc\t2 5 0\n\tret;\n\
+        \t.loc\t1 7 31, function_name $L__info_string1, inlined_at 2 5 51\n\
+        \t.loc\t3 1 45, function_name $L__info_string0, inlined_at 1 7 31\n";
+    const TABLES: &str = "\
+        \t.file\t1 \"h.h\"\n\t.file\t2 \"a.cu\"\n\t.file\t3 \"g.h\"\n\
+        \t.section\t.debug_str\n\t{\n\
+        $L__info_string0:\n.b8 95,0\n$L__info_string1:\n.b8 96\n.b8 97,0\n\n\t}\n";
+
+    #[test]
+    fn files_and_names_have_the_order_of_their_first_use() {
+        let text = format!("}}\n{TABLES}");
+        let (code, tables) = SourceTables::split(&text).unwrap();
+        assert_eq!(code, "}\n");
+        let wanted = "\
+            \t.loc\t1 5 0\n\tret;\n\
+            \t.loc\t2 7 31, function_name $L__info_string0, inlined_at 1 5 51\n\
+            \t.loc\t3 1 45, function_name $L__info_string1, inlined_at 2 7 31\n\
+            \t.file\t1 \"a.cu\"\n\t.file\t2 \"h.h\"\n\t.file\t3 \"g.h\"\n\
+            \t.section\t.debug_str\n\t{\n\
+            $L__info_string0:\n.b8 96\n.b8 97,0\n$L__info_string1:\n.b8 95,0\n\n\t}\n";
+        assert_eq!(tables.numbered(FUNCTIONS).as_deref(), Some(wanted));
+    }
+
+    #[test]
+    fn what_is_not_understood_has_no_result() {
+        assert_eq!(SourceTables::split("}\n\t.file\t1 \"a.cu\"\nmore"), None);
+        assert_eq!(SourceTables::split("}\n\t.file\tx \"a.cu\"\n"), None);
+        let text = format!("}}\n{TABLES}");
+        let (_, tables) = SourceTables::split(&text).unwrap();
+        for functions in ["", "\t.loc\t4 1 2\n", "\t.loc\t1\n", "\t.loc\tx 1 2\n"] {
+            assert_eq!(tables.numbered(functions), None, "{functions}");
+        }
+    }
+
+    #[test]
+    fn tables_of_either_form_go() {
+        let text = format!("}}\n{TABLES}");
+        assert_eq!(without_tables(&text), "}\n");
+        assert_eq!(without_tables(&text.replace('\t', "").replace(".file", ".file\t")), "}\n");
+        assert_eq!(without_tables("}\n"), "}\n");
+    }
+
+    #[test]
+    fn a_text_without_lines_stays() {
+        let (code, tables) = SourceTables::split("}\n").unwrap();
+        assert_eq!((code, tables.numbered("}\n").as_deref()), ("}\n", Some("}\n")));
+    }
+}
