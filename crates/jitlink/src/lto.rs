@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use culd_driver::NamedCubin;
+use culd_driver::{NamedCubin, OptionId};
 use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
@@ -183,8 +183,10 @@ pub(crate) fn partial(
     };
     // The text in an object has no comments.
     let with_comments = options.options.keeps_ptx();
+    // With this option ptxas keeps the text by itself.
+    let keeps = options.options.flag(OptionId::Debug);
     let with_text = ["-r", culd_driver::LTO_TEXT_OPTION];
-    let own = if with_comments { &with_text[..1] } else { &with_text };
+    let own = if keeps { &with_text[..1] } else { &with_text };
     let CompileOutput { bytes: object, lto_ir, log, infos } = run(own, LtoTarget::Object, None)?;
     // The library repeats lines of ptxas.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
@@ -201,7 +203,10 @@ pub(crate) fn partial(
     let text = if with_comments { None } else { culd_driver::lto_text(&object) };
     let code = match (text, nvvm) {
         (Some(text), _) => LtoResult::Ptx(text),
-        (None, Some(nvvm)) => LtoResult::Ptx(of_names(&nvvm)?.bytes),
+        (None, Some(nvvm)) => {
+            let ptx = of_names(&nvvm)?.bytes;
+            LtoResult::Ptx(culd_driver::lto_text_by_names(&object, ptx))
+        }
         (None, None) => LtoResult::Object(object),
     };
     if options.time {

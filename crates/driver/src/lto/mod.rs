@@ -50,6 +50,19 @@ pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
     text::ObjectText::of(object).filter(|text| text.is_complete).map(|text| text.ptx)
 }
 
+/// `ptx`, in which the names of [`lto_roots`] stay, brought as near as possible to the text of
+/// which libnvJitLink made `object`: in its order, and with its alignments of shared variables if
+/// the texts are the same then but for what an object loses.
+pub fn lto_text_by_names(object: &[u8], mut ptx: Vec<u8>) -> Vec<u8> {
+    let Some(text::ObjectText { ptx: text, .. }) = text::ObjectText::of(object) else { return ptx };
+    // The library's text ends like one of C.
+    let end = ptx.pop_if(|last| *last == 0);
+    let ordered = order::in_order_of(&ptx, &text);
+    let mut ptx = text::with_alignments_of(&text, ordered.map_or(ptx, String::into_bytes));
+    ptx.extend(end);
+    ptx
+}
+
 /// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 

@@ -34,14 +34,13 @@ struct PtxItems<'t> {
     remarks: HashMap<&'t str, &'t str>,
 }
 
-/// `text` in the order of `sibling`; `None` if it has that order already, or if one of the two is
-/// not understood.
+/// `text` in the order of `sibling`; `None` if one of the two is not understood.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
-    let text = String::from_utf8(text.to_vec()).ok()?;
-    let sibling = String::from_utf8(sibling.to_vec()).ok()?;
-    let (text, source_tables) = SourceTables::split(&text)?;
-    let (ours, theirs) = (items(text)?, items(source_lines::without_tables(&sibling))?);
+    let whole = String::from_utf8(text.to_vec()).ok()?;
+    let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
+    let (text, source_tables) = SourceTables::split(&whole)?;
+    let (ours, theirs) = (items(text)?, items(&sibling)?);
     let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
     let place_of = |kind: PtxItemKind| -> HashMap<&str, usize> {
         let named = theirs.items.iter().filter(|item| item.kind == kind).enumerate();
@@ -49,10 +48,11 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     };
     let mut functions: Vec<&PtxItem> = of(PtxItemKind::Definition).collect();
     let places = place_of(PtxItemKind::Definition);
-    if !functions.iter().all(|item| places.contains_key(item.name.as_str()))
-        || functions.is_sorted_by_key(|item| places.get(item.name.as_str()))
-    {
+    if !functions.iter().all(|item| places.contains_key(item.name.as_str())) {
         return None;
+    }
+    if functions.is_sorted_by_key(|item| places.get(item.name.as_str())) {
+        return Some(whole);
     }
     functions.sort_by_key(|item| places.get(item.name.as_str()));
     let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
@@ -270,7 +270,7 @@ mod tests {
         );
         let made = in_order_of(ours.as_bytes(), sibling.as_bytes()).unwrap();
         assert_eq!(made, wanted);
-        assert_eq!(in_order_of(made.as_bytes(), sibling.as_bytes()), None);
+        assert_eq!(in_order_of(made.as_bytes(), sibling.as_bytes()), Some(made));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl<'a> LinkTime<'a, '_> {
         if !names.unknown.is_empty() && names.failure.is_none() {
             let words = self.words.clone();
             self.complete(&mut names, &words);
-        } else if self.text_counts() && names.outline.roots.has_shared() {
+        } else if self.object_tells_more(&names) {
             let object = self.object().ok();
             let text = object.and_then(|object| ObjectText::of(&object.bytes));
             names.object_text = text.map(|text| text.ptx);
@@ -127,15 +127,22 @@ impl<'a> LinkTime<'a, '_> {
                 Err(self.failed(failure))
             }
             (Ok(LtoOutput { bytes, said }), None) => {
-                let object = names.object_text.as_deref();
-                let bytes = in_order(&self.found.lto, bytes, object);
-                let bytes = match object {
-                    Some(object) => text::with_alignments_of(object, bytes),
+                let parts = &self.found.lto;
+                let bytes = in_order(parts, bytes, names.object_text.as_deref());
+                let bytes = match names.object_text {
+                    Some(text) => text::with_alignments_of(&in_order(parts, text, None), bytes),
                     None => bytes,
                 };
                 Ok(LtoOutput { bytes, said })
             }
         }
+    }
+
+    /// True if an object tells something of the text by names where the text counts: alignments, or
+    /// the order of functions that nothing is inlined into (`-g`).
+    fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
+        let in_order = self.options.flag(OptionId::Debug) && self.found.lto.len() == 1;
+        self.text_counts() && (in_order || names.outline.roots.has_shared())
     }
 
     /// The module of the names that must stay: `names`, and what other inputs need.
@@ -298,10 +305,8 @@ impl Judge<'_, '_> {
         let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
         let Some(object) = ObjectText::of(&object) else { return Verdict::Unknown };
         let time = time_of_text(begin);
-        let (text, lines) = match object.is_complete {
-            true => (in_order(parts, object.ptx, None), SourceLines::Kept),
-            false => (object.ptx, SourceLines::Lost),
-        };
+        let text = in_order(parts, object.ptx, None);
+        let lines = if object.is_complete { SourceLines::Kept } else { SourceLines::Lost };
         if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text, lines)) {
             return Verdict::Equal(said);
         }
@@ -319,7 +324,7 @@ fn in_order(parts: &[LtoPiece<'_>], ptx: Vec<u8>, object_text: Option<&[u8]>) ->
     let [piece] = parts else { return ptx };
     let sibling = piece.sibling.as_ref().filter(|sibling| sibling.kind() == ImageKind::Ptx);
     let sibling = sibling.and_then(|sibling| sibling.data(MAX_UNPACKED).ok());
-    let ordered = sibling.as_deref().map(up_to_nul).or(object_text);
-    let ordered = ordered.and_then(|ordered| in_order_of(&ptx, ordered));
+    let of_sibling = sibling.and_then(|sibling| in_order_of(&ptx, up_to_nul(&sibling)));
+    let ordered = of_sibling.or_else(|| in_order_of(&ptx, object_text?));
     ordered.map_or(ptx, String::into_bytes)
 }

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 const LOC: &str = "\t.loc\t";
 const FILE: &str = "\t.file\t";
 const NAMES: &str = "\t.section\t.debug_str\n\t{\n";
-const NAMES_END: &str = "\n\t}";
+/// A blank line is in front of it or not: this differs between compilers.
+const NAMES_END: &str = "\t}";
 /// The label of the name of an inlined function; a number follows.
 const LABEL: &str = "$L__info_string";
 const FIRST_FILE: usize = 1;
@@ -22,7 +23,9 @@ pub(super) struct SourceTables<'t> {
     files: BTreeMap<usize, &'t str>,
     /// The names of inlined functions, as data.
     names: BTreeMap<usize, &'t str>,
-    /// What follows the last of them.
+    /// What follows the last name.
+    names_end: &'t str,
+    /// What follows the tables.
     end: &'t str,
 }
 
@@ -41,10 +44,12 @@ impl<'t> SourceTables<'t> {
             rest = next;
         }
         if let Some(section) = rest.strip_prefix(NAMES) {
-            let (names, end) = section.split_once(NAMES_END)?;
+            let (section, end) = section.split_once(NAMES_END)?;
+            let names = section.trim_end();
+            tables.names_end = section.strip_prefix(names)?;
             for entry in names.strip_prefix(LABEL)?.split(&format!("\n{LABEL}")) {
                 let (number, data) = entry.split_once(":\n")?;
-                tables.names.insert(number.parse().ok()?, data.trim_end());
+                tables.names.insert(number.parse().ok()?, data);
             }
             rest = end;
         }
@@ -70,11 +75,10 @@ impl<'t> SourceTables<'t> {
             made += &format!("{FILE}{number} {name}\n");
         }
         if !self.names.is_empty() {
-            made += NAMES;
-            for (number, data) in names.table(&self.names)? {
-                made += &format!("{LABEL}{number}:\n{data}\n");
-            }
-            made += NAMES_END;
+            let names = names.table(&self.names)?.into_iter();
+            let entries: Vec<String> =
+                names.map(|(number, data)| format!("{LABEL}{number}:\n{data}")).collect();
+            made += &format!("{NAMES}{}{}{NAMES_END}", entries.join("\n"), self.names_end);
         }
         made += self.end;
         Some(made)
@@ -82,10 +86,17 @@ impl<'t> SourceTables<'t> {
 }
 
 /// `text` up to its tables. With lines of source files, nvcc writes PTX without the blanks at the
-/// start of its lines.
-pub(super) fn without_tables(text: &str) -> &str {
-    let tables = [FILE, FILE.trim_start()].map(|file| text.find(&format!("\n{file}")));
-    tables.into_iter().flatten().min().map_or(text, |end| &text[..=end])
+/// start of its lines; a text in an object has no table of files either.
+pub(super) fn without_tables(text: &[u8]) -> &[u8] {
+    const STARTS: [&[u8]; 2] = [b".file\t", b".section\t"];
+    let mut end = 0;
+    for line in text.split_inclusive(|&byte| byte == b'\n') {
+        if STARTS.iter().any(|start| line.trim_ascii_start().starts_with(start)) {
+            break;
+        }
+        end += line.len();
+    }
+    text.get(..end).unwrap_or(text)
 }
 
 /// A `.loc` directive whose operands are `place`:
@@ -156,6 +167,10 @@ mod tests {
             \t.section\t.debug_str\n\t{\n\
             $L__info_string0:\n.b8 96\n.b8 97,0\n$L__info_string1:\n.b8 95,0\n\n\t}\n";
         assert_eq!(tables.numbered(FUNCTIONS).as_deref(), Some(wanted));
+        // Other compilers write no blank line at the end.
+        let text = text.replace("\n\n\t}", "\n\t}");
+        let (_, tables) = SourceTables::split(&text).unwrap();
+        assert_eq!(tables.numbered(FUNCTIONS), Some(wanted.replace("\n\n\t}", "\n\t}")));
     }
 
     #[test]
@@ -170,11 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_either_form_go() {
+    fn tables_of_each_form_go() {
         let text = format!("}}\n{TABLES}");
-        assert_eq!(without_tables(&text), "}\n");
-        assert_eq!(without_tables(&text.replace('\t', "").replace(".file", ".file\t")), "}\n");
-        assert_eq!(without_tables("}\n"), "}\n");
+        let trimmed = text.replace("\n\t", "\n");
+        let of_object: Vec<&str> = trimmed.lines().filter(|line| !line.contains(".file")).collect();
+        for text in [&text, &trimmed, &of_object.join("\n"), "}\n"] {
+            assert_eq!(without_tables(text.as_bytes()), b"}\n", "{text}");
+        }
     }
 
     #[test]

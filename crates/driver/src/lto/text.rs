@@ -13,6 +13,7 @@ use culd_cubin::Cubin;
 
 use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
+use super::source_lines;
 
 /// The start of the names of sections with PTX; a number follows.
 const PTX: &[u8] = b".nv_debug_ptx_txt";
@@ -22,7 +23,7 @@ const LINES: [&[u8]; 2] = [b".rela.debug_line", b".rel.debug_line"];
 /// The PTX of which an object was made.
 pub(super) struct ObjectText {
     pub(super) ptx: Vec<u8>,
-    /// False if the text had lines of source files: they are lost.
+    /// False if the text had lines of source files: these and their tables are lost.
     pub(super) is_complete: bool,
 }
 
@@ -39,6 +40,7 @@ impl ObjectText {
         // It only keeps the library from taking LTO-IR for all of a program.
         let ptx = without_declarations(line_ends.collect(), [OTHER_FUNCTION]);
         let is_complete = LINES.iter().all(|name| cubin.section_by_name(name).is_none());
+        let ptx = if is_complete { ptx } else { source_lines::without_tables(&ptx).to_vec() };
         Some(ObjectText { ptx, is_complete })
     }
 }

@@ -83,6 +83,16 @@ a.ltoir b.ltoir c.cubin -ptx
 parts.ltoir more.cubin needs.cubin
 parts.ltoir more.ltoir needs.cubin # closed
 parts.ltoir more.ltoir needs.ptx -maxrregcount=24 # closed
+pooli.o pooled.cubin # closed
+tilei.o tiled.cubin
+tile.o tiled.cubin
+tile.ltoir tiled.cubin -lineinfo
+tile.ltoir tiled.cubin -g # kept later
+locali.o xi.o y.cubin
+partsi.o more.cubin needs.cubin
+ai.o b.cubin c.cubin
+ai.o bi.o c.cubin
+c.cubin bi.o ai.o
 ";
 
 /// PTX is compiled with `-Ofc` even if nothing is LTO-IR.

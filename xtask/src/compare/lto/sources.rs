@@ -151,6 +151,20 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          template <int N> struct Each { Each<N - 1> next; void (*kernel)(float *) = wider<N>; };\n\
          template <> struct Each<0> {}; Each<24> all_of_them;\n",
     ),
+    // The same beside local functions, in a program that needs other code.
+    (
+        "tile",
+        "__shared__ float tile[64]; extern __shared__ short later[]; __device__ int beyond(int);\n\
+         static __noinline__ __device__ float within(float x, int n) { return sinf(x) * n; }\n\
+         __device__ float in_tile(int x) { tile[x] = within(tile[x + 1], x);\n\
+         return tile[x] + later[x] + beyond(x); }\n\
+         __global__ void tiles(float *p) { p[threadIdx.x] = in_tile(threadIdx.x) + *p / p[1]; }\n",
+    ),
+    (
+        "tiled",
+        "__device__ float in_tile(int); __device__ int beyond(int x) { return x * 3; }\n\
+         __global__ void asks_tile(float *p) { *p = in_tile(2); }\n",
+    ),
     ("pooled", "__device__ int in_pool(int); __global__ void asks(int *p) { *p = in_pool(2); }\n"),
 ];
 
