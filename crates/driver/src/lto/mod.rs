@@ -58,7 +58,7 @@ pub fn lto_text_by_names(object: &[u8], mut ptx: Vec<u8>) -> Vec<u8> {
     // The library's text ends like one of C.
     let end = ptx.pop_if(|last| *last == 0);
     let ordered = order::in_order_of(&ptx, &text);
-    let mut ptx = text::with_alignments_of(&text, ordered.map_or(ptx, String::into_bytes));
+    let mut ptx = text::as_in_object(&text, ordered.map_or(ptx, String::into_bytes));
     ptx.extend(end);
     ptx
 }

@@ -34,8 +34,19 @@ struct PtxItems<'t> {
     remarks: HashMap<&'t str, &'t str>,
 }
 
-/// `text` in the order of `sibling`; `None` if one of the two is not understood.
+/// `text` in the order of `sibling`; `None` if one of the two is not understood. Variables stay
+/// where they are if functions do.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
+    ordered(text, sibling, false)
+}
+
+/// `text` in the order of `object`, which is the same text but for the order; `None` if one of the
+/// two is not understood.
+pub(super) fn in_order_of_object(text: &[u8], object: &[u8]) -> Option<String> {
+    ordered(text, object, true)
+}
+
+fn ordered(text: &[u8], sibling: &[u8], variables_count: bool) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
     let whole = String::from_utf8(text.to_vec()).ok()?;
     let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
@@ -51,14 +62,17 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     if !functions.iter().all(|item| places.contains_key(item.name.as_str())) {
         return None;
     }
-    if functions.is_sorted_by_key(|item| places.get(item.name.as_str())) {
-        return Some(whole);
-    }
+    let mut is_sorted = functions.is_sorted_by_key(|item| places.get(item.name.as_str()));
     functions.sort_by_key(|item| places.get(item.name.as_str()));
     let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
     let places = place_of(PtxItemKind::Variable);
     if variables.iter().all(|item| places.contains_key(item.name.as_str())) {
-        variables.sort_by_key(|item| places.get(item.name.as_str()));
+        let place = |item: &&PtxItem| places.get(item.name.as_str());
+        is_sorted &= !variables_count || variables.is_sorted_by_key(place);
+        variables.sort_by_key(place);
+    }
+    if is_sorted {
+        return Some(whole);
     }
     let declared: Vec<&PtxItem> = of(PtxItemKind::Declaration).collect();
     let declarations =
@@ -271,6 +285,19 @@ mod tests {
         let made = in_order_of(ours.as_bytes(), sibling.as_bytes()).unwrap();
         assert_eq!(made, wanted);
         assert_eq!(in_order_of(made.as_bytes(), sibling.as_bytes()), Some(made));
+    }
+
+    #[test]
+    fn variables_have_the_order_of_an_object() {
+        let [first, second] = [".shared .u32 a;\n", ".global .u32 b;\n"];
+        let text = |variables: &str| {
+            let function = function(".visible ", "one", 0, "");
+            format!("{HEADER}{variables}\n{function}\n")
+        };
+        let [ours, theirs] = [text(&format!("{second}{first}")), text(&format!("{first}{second}"))];
+        let [ours, theirs] = [ours.as_bytes(), theirs.as_bytes()];
+        assert_eq!(in_order_of_object(ours, theirs).unwrap().as_bytes(), theirs);
+        assert_eq!(in_order_of(ours, theirs).unwrap().as_bytes(), ours);
     }
 
     #[test]

@@ -71,7 +71,6 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     fn text_way(&self, names: &LtoNames<'_>) -> TextWay {
-        const NEWER_COMPILER: u32 = 100;
         if self.text_counts() {
             return TextWay::Names;
         }
@@ -83,18 +82,23 @@ impl<'a> LinkTime<'a, '_> {
         if !names.unknown.is_empty() || !self.found.lto.iter().all(of_ptx) {
             return TextWay::Object;
         }
-        let newer = self.target.sm >= NEWER_COMPILER;
         // The compiler makes definitions without a name in that module local, and takes what all
         // calls of a local function have in common for granted: its arguments, its result. nvlink's
         // takes nothing for granted in a part of a program.
-        let differs =
-            names.outline.has_local_functions() || names.outline.roots.change_variables(newer);
+        let differs = names.outline.has_local_functions()
+            || names.outline.roots.change_variables(self.is_newer());
         match differs {
             false => TextWay::Names,
             // Few functions have such calls, and alignments can be mended.
             true if self.program.has_room(self.options, self.session) => TextWay::NamesIfEqual,
             true => TextWay::Object,
         }
+    }
+
+    /// True if a newer compiler makes the text, that for sm_100 and later.
+    fn is_newer(&self) -> bool {
+        const NEWER_COMPILER: u32 = 100;
+        self.target.sm >= NEWER_COMPILER
     }
 
     /// True if comments count, which the text in an object lacks.
@@ -130,7 +134,7 @@ impl<'a> LinkTime<'a, '_> {
                 let parts = &self.found.lto;
                 let bytes = in_order(parts, bytes, names.object_text.as_deref());
                 let bytes = match names.object_text {
-                    Some(text) => text::with_alignments_of(&in_order(parts, text, None), bytes),
+                    Some(text) => text::as_in_object(&in_order(parts, text, None), bytes),
                     None => bytes,
                 };
                 Ok(LtoOutput { bytes, said })
@@ -138,11 +142,11 @@ impl<'a> LinkTime<'a, '_> {
         }
     }
 
-    /// True if an object tells something of the text by names where the text counts: alignments, or
-    /// the order of functions that nothing is inlined into (`-g`).
+    /// True if an object tells something of the text by names where the text counts: about variables,
+    /// or the order of functions that nothing is inlined into (`-g`).
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let in_order = self.options.flag(OptionId::Debug) && self.found.lto.len() == 1;
-        self.text_counts() && (in_order || names.outline.roots.has_shared())
+        self.text_counts() && (in_order || names.outline.roots.change_variables(self.is_newer()))
     }
 
     /// The module of the names that must stay: `names`, and what other inputs need.

@@ -45,9 +45,12 @@ pub(super) struct RootNames {
 /// A function that nothing defines: see [`RootNames::open`].
 pub(super) const OTHER_FUNCTION: &str = "culd_other_code";
 
-/// The layout of data that NVVM IR has to name: it is the same for all targets.
-const LAYOUT: &str = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
-                      f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64";
+/// The layout of data that NVVM IR has to name: it is the same for all targets. Pointers to shared
+/// memory have 32 bits, as in nvcc's: the compiler for sm_120 takes the layout of the first module
+/// (13.5), and computes addresses of that size.
+const LAYOUT: &str = "e-p:64:64:64-p3:32:32:32-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-\
+                      i128:128:128-f32:32:32-f64:64:64-v16:16:16-v32:32:32-v64:64:64-\
+                      v128:128:128-n16:32:64";
 
 impl RootNames {
     pub(super) fn function(&mut self, name: String) {

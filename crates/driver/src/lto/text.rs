@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use culd_cubin::Cubin;
 
+use super::order::in_order_of_object;
 use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
 use super::source_lines;
@@ -84,12 +85,13 @@ pub(super) fn with_shared_alignments(text: Vec<u8>, alignments: &BTreeMap<String
     lines.collect::<String>().into_bytes()
 }
 
-/// `text` by names with the alignments of variables in shared memory of `object`, the text in an
-/// object, if it is nvlink's then. The compiler may read what it aligns in larger pieces: such
-/// a text keeps its alignments.
-pub(super) fn with_alignments_of(object: &[u8], text: Vec<u8>) -> Vec<u8> {
+/// `text` by names with the variables of `object`, the text in an object: in its order, and in
+/// shared memory with its alignments. It stays if it is not nvlink's then: the compiler may read
+/// what it aligns in larger pieces.
+pub(super) fn as_in_object(object: &[u8], text: Vec<u8>) -> Vec<u8> {
     let aligned = with_shared_alignments(text.clone(), &Outline::of_ptx(object).shared_alignments);
-    if is_same(&aligned, object, SourceLines::Lost) { aligned } else { text }
+    let ordered = in_order_of_object(&aligned, object).map_or(aligned, String::into_bytes);
+    if is_same(&ordered, object, SourceLines::Lost) { ordered } else { text }
 }
 
 /// Whether a text in an object has the directives about lines of source files.
@@ -154,9 +156,9 @@ mod tests {
         let text =
             b".visible .shared .align 16 .b8 pool[8];\nld.shared.u32 %r1, [pool];\n".to_vec();
         let object = b".visible .shared .align 4 .b8 pool[8];\nld.shared.u32 %r1, [pool];\n";
-        assert_eq!(with_alignments_of(object, text.clone()), object);
+        assert_eq!(as_in_object(object, text.clone()), object);
         let other = b".visible .shared .align 4 .b8 pool[8];\nld.shared.u16 %r1, [pool];\n";
-        assert_eq!(with_alignments_of(other, text.clone()), text);
+        assert_eq!(as_in_object(other, text.clone()), text);
     }
 
     #[test]
