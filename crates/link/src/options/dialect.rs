@@ -96,6 +96,7 @@ const PATCH: &str = "-astoolspatch";
 /// which release between brought the first ones is not known, nor for 12.6 to 12.9.
 const SINCE_120: &[&str] = &["Xnvvm", "split-compile", "split-compile-extended", "uidx-file"];
 const SINCE_126: &[&str] = &["Ofast-compile", "device-stack-protector", "disable-infos"];
+const SINCE_130: &[&str] = &["relocatable-link"];
 const SINCE_132: &[&str] = &["verbose2"];
 const SINCE_133: &[&str] = &["link-as-tools-patch", "RISCV64"];
 const SINCE_135: &[&str] = &["nvvm-latest"];
@@ -241,9 +242,10 @@ dialects! {
     words: &'static [&'static [&'static str]] = steps(&[], &[
         (120, &[SINCE_120]),
         (126, &[SINCE_120, SINCE_126]),
-        (132, &[SINCE_120, SINCE_126, SINCE_132]),
-        (133, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133]),
-        (135, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133, SINCE_135]),
+        (130, &[SINCE_120, SINCE_126, SINCE_130]),
+        (132, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132]),
+        (133, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132, SINCE_133]),
+        (135, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132, SINCE_133, SINCE_135]),
     ]);
     /// The name of the option in the message about a function without the attribute of a tools
     /// patch; older releases do not have the option.
