@@ -186,6 +186,8 @@ dialects! {
 
     /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
+    /// Kernels that only the driver defines are entries.
+    has_undefined_entries: bool = before(129);
     /// Conflicting options are reported before a missing target, output or input.
     checks_conflicts_first: bool = before(130);
     /// `-w` silences the linker's own warnings.
@@ -234,6 +236,8 @@ dialects! {
     // Accepted inputs.
     /// Objects for an `a` target may go into a target without that letter.
     mixes_accelerated: bool = before(131);
+    /// A virtual target for a family takes its members only, not every older object.
+    families_take_members: bool = since(133);
     /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
     whole_ampere_family: bool = since(132);
     /// sm_75 takes objects of sm_70.
