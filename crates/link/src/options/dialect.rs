@@ -206,6 +206,8 @@ dialects! {
     types_unified_data: bool = since(128);
     /// Records about `__UFT_OFFSET` stay in programs without unified functions.
     keeps_offset_of_slots: bool = before(126);
+    /// Relocations that stay in a program keep types for unified addresses.
+    keeps_unified_types: bool = before(120);
     /// `-r` makes an object; older releases accept the option and make a program.
     makes_objects: bool = since(130);
 
