@@ -21,7 +21,7 @@ pub(crate) fn make(options: &CommandOptions) -> (String, RunOutcome) {
     if options.text(OptionId::HostScript) == Some("lcs-abs") {
         let compiler = options.path(OptionId::HostCompiler).unwrap_or(Path::new("gcc"));
         if let Some(script) = default_script(compiler) {
-            text = format!("{script}\n\n");
+            text = format!("{script}\n");
         }
     }
     text.push_str(SECTIONS);

@@ -116,7 +116,7 @@ const OTHERS: &[(&str, &str)] = &[
         "-cuda -cubin -fatbin -ptx -optix-ir -ltoir -enable-tile -tile-preview -tile-only -simt-only -tilebc -tilecubin -tilefatbin -Xtileiras \
          -E -M -MM -MD -MMD -MF -MP -c -dc -dw -dlink -link -lib -run -o -include -objtemp -l -I -isystem -L -odir -ccbin \
          -allow-unsupported-compiler -arbin -cudart -cudadevrt -ldir -target-dir -use-local-env -force-cl-env-setup -opt-info -dlto -lto \
-         -gen-opt-lto -ftemplate-backtrace-limit -ftemplate-depth -x -stdlib -m -m64 -apply-controls -Xcompiler -Xlinker -Xarchive -Xnvlink \
+         -gen-opt-lto -ftemplate-backtrace-limit -ftemplate-depth -x -stdlib -m -m32 -m64 -dQ -apply-controls -Xcompiler -Xlinker -Xarchive -Xnvlink \
          -Xnvprune -forward-unknown-to-host-compiler -forward-unknown-to-host-linker -forward-unknown-opts -noprof -dryrun -v -v2 -t \
          -fmax-errors -fdevice-syntax-only -fdevice-time-trace -fdevice-time-trace-granularity -keep -keep-dir -save-temps -clean -time \
          -run-args -idp -ddp -dp -MT --no-align-double -nodlink -arch -code -gencode -e -prune -w -Wreorder -Wdefault-stream-launch \
@@ -155,12 +155,15 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     let only: Option<String> = args.option("--only")?;
     let programs: u64 = args.option("--programs")?.unwrap_or(2);
     let first: u64 = args.option("--first")?.unwrap_or(800_000);
-    let plan = OptionsPlan { tools: setup.tools()?, keep: setup.keep.clone() };
+    // The wheels of older releases have ptxas only.
+    let tools = setup.tools_with_nvcc().or_else(|_| setup.tools())?;
+    let plan = OptionsPlan { tools, keep: setup.keep.clone() };
     setup.finish()?;
     let unknown = plan.unknown_options()?;
     unknown.iter().for_each(|option| println!("in no list: {option}"));
     let chosen = |row: &&'static CompilerOptionRow| {
-        tool.as_ref().is_none_or(|tool| tool == row.0)
+        plan.has(row.0)
+            && tool.as_ref().is_none_or(|tool| tool == row.0)
             && only.as_ref().is_none_or(|only| only == row.1)
     };
     let rows: Vec<&'static CompilerOptionRow> = ROWS.iter().filter(chosen).collect();
@@ -189,10 +192,22 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 }
 
 impl OptionsPlan {
+    /// True if the tools have this compiler.
+    fn has(&self, tool: &str) -> bool {
+        self.tools.oracle.tool(tool).is_file()
+    }
+
     /// Options of the help that no list has.
     fn unknown_options(&self) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
         for (tool, others) in OTHERS {
+            if !self.has(tool) {
+                println!(
+                    "no {tool} of {}: its options are left out",
+                    self.tools.oracle.release().name
+                );
+                continue;
+            }
             let mut command = self.tools.oracle.command(tool);
             let run = process::run(command.arg("--help"), LIMIT).context("cannot ask for help")?;
             let text = String::from_utf8_lossy(&run.stdout).into_owned();
@@ -211,7 +226,7 @@ impl OptionsPlan {
     fn one(&self, task: &OptionTask, report: &Mutex<OptionsReport>) -> Result<()> {
         let dir = tempfile::tempdir()?;
         let OptionTask { row: (tool, option, words), arch, whole, seed } = task;
-        let outcome = trial(&self.tools, &program(task), LinkMethod::Program, dir.path())?;
+        let outcome = trial(&self.tools, &self.program(task), LinkMethod::Program, dir.path())?;
         let mut report = lock(report);
         report.links += outcome.links;
         report.deliberate += outcome.deliberate.values().sum::<usize>();
@@ -229,27 +244,34 @@ impl OptionsPlan {
         }
         Ok(())
     }
-}
 
-/// The program of a task: of a family with a little of everything, without its own options.
-fn program(task: &OptionTask) -> GeneratedProgram {
-    let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
-    let name = if tool == PTXAS { "everything" } else { "features" };
-    let choices =
-        GeneratorChoices { family: family(name), arch: Some(arch), ..GeneratorChoices::default() };
-    let mut program = generate(seed, choices);
-    if whole {
-        program.units.truncate(2);
-        // docs/DIFFERENCES.md, whole-program-debug.
-        program.link_options.retain(|option| option != "-g");
-    }
-    for unit in &mut program.units {
-        unit.arch = arch;
-        unit.options = words.iter().map(|&word| word.to_owned()).collect();
-        unit.whole_program = whole;
-        if tool == PTXAS {
-            unit.debug = DebugLevel::Off;
+    /// The program of a task: of a family with a little of everything, without its own options.
+    fn program(&self, task: &OptionTask) -> GeneratedProgram {
+        let OptionTask { row: &(tool, _, words), arch, whole, seed } = *task;
+        let name = if tool == PTXAS { "everything" } else { "features" };
+        let choices = GeneratorChoices {
+            family: family(name),
+            arch: Some(arch),
+            ..GeneratorChoices::default()
+        };
+        let mut program = generate(seed, choices);
+        if whole {
+            program.units.truncate(2);
+            // docs/DIFFERENCES.md, whole-program-debug.
+            program.link_options.retain(|option| option != "-g");
         }
+        for unit in &mut program.units {
+            unit.arch = arch;
+            unit.options = words.iter().map(|&word| word.to_owned()).collect();
+            unit.whole_program = whole;
+            if tool == NVCC && self.tools.oracle.release().name == "11.8" {
+                // Its nvcc refuses later versions of the host compiler.
+                unit.options.push("-allow-unsupported-compiler".to_owned());
+            }
+            if tool == PTXAS {
+                unit.debug = DebugLevel::Off;
+            }
+        }
+        program
     }
-    program
 }

@@ -5,6 +5,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use culd_link::Dialect;
+
 use super::table::{OptionId, OptionRow, Support, TABLE};
 use super::{CommandOptions, Target, UsageError};
 
@@ -87,15 +89,18 @@ fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     }
 }
 
-/// `--cuda-api-version`: `13.0` and similar values have no effect, others are refused.
+/// `--cuda-api-version`: the major number has to be that of the release; white space in front of
+/// the number counts for nothing.
 fn cuda_version(options: &CommandOptions) -> Result<(), UsageError> {
     let Some(text) = options.text(OptionId::CudaApiVersion) else { return Ok(()) };
+    let major = options.release.unwrap_or(Dialect::usual()).toolkit / 10;
     let numbers = text
+        .trim_start()
         .split_once('.')
         .and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
     match numbers {
         None => Err(UsageError::CudaVersion),
-        Some((13, _)) => Ok(()),
+        Some((given, _)) if given == u32::from(major) => Ok(()),
         Some(_) => Err(UsageError::CudaMajor),
     }
 }

@@ -54,8 +54,8 @@ pub struct CommandOptions {
     pub target: Option<Target>,
     /// The given values, by [`OptionId`]: a flag has one empty value, a list any number.
     values: Vec<Option<Vec<OsString>>>,
-    /// Given options that only some releases know, and the errors of the others.
-    newer: Vec<(ReleaseWord, UsageError)>,
+    /// Given words that only some releases accept.
+    newer: Vec<NewerWord>,
     /// The release that a command line follows ([`dialect::chosen`]); `None` if the inputs decide,
     /// and for options that a program has made.
     pub(crate) release: Option<&'static Dialect>,
@@ -67,12 +67,25 @@ pub struct CommandOptions {
     pub lto_program: Option<PathBuf>,
 }
 
-/// An option, value or target that not every release knows.
+/// A word that only some releases accept.
+#[derive(Debug, Clone)]
+struct NewerWord {
+    needs: ReleaseWord,
+    /// The error of the other releases.
+    error: UsageError,
+    /// The number of lines about repeated options in front of it, and of values of `-Xptxas`.
+    redefined: usize,
+    ptxas: usize,
+}
+
+/// What a release has to have to accept a word.
 #[derive(Debug, Clone, Copy)]
 enum ReleaseWord {
     /// An option or a value, as [`Dialect::has_word`] takes it.
     Word(&'static str),
     Arch(&'static Arch),
+    /// `-Xptxas` with one value, which may have an odd number of quotes: 11.8.
+    OneOfPtxas,
 }
 
 /// A command line that cannot be followed. Texts are nvlink's.
@@ -201,14 +214,13 @@ impl CommandOptions {
         self.flag(OptionId::Relocatable) && release.makes_objects
     }
 
-    /// Refuses options that `release` does not know, as nvlink does.
-    pub(crate) fn check_release(&self, release: &Dialect) -> Result<(), UsageError> {
-        let unknown = |newer: &ReleaseWord| match newer {
-            ReleaseWord::Word(word) => !release.has_word(word),
-            ReleaseWord::Arch(arch) => !release.knows(arch),
-        };
-        let first = self.newer.iter().find(|(newer, _)| unknown(newer));
-        first.map_or(Ok(()), |(_, error)| Err(error.clone()))
+    /// The first word that `release` does not accept; without a release, that none but 11.8 does.
+    fn refused_by(&self, release: Option<&Dialect>) -> Option<&NewerWord> {
+        self.newer.iter().find(|word| match word.needs {
+            ReleaseWord::Word(word) => release.is_some_and(|release| !release.has_word(word)),
+            ReleaseWord::Arch(arch) => release.is_some_and(|release| !release.knows(arch)),
+            ReleaseWord::OneOfPtxas => release.is_none_or(|release| release.lists_ptxas_options),
+        })
     }
 
     /// Sets the values of an option: none for a flag, one, or those of a list.

@@ -11,7 +11,7 @@ use std::iter::Peekable;
 use super::budget::WordBudget;
 use super::check::{check, conflicts, ignores_host_info, required};
 use super::table::{OptionArity, OptionId, OptionRow, RISCV64};
-use super::{CommandOptions, ReleaseWord, Target, UsageError, dialect, help, version};
+use super::{CommandOptions, NewerWord, ReleaseWord, Target, UsageError, dialect, help, version};
 use crate::toolkit::marker;
 use culd_link::{DIALECTS, Dialect};
 
@@ -56,16 +56,20 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
         true => Err(UsageError::Nothing),
         false => parser.words(args.iter().map(|word| word.as_ref().to_owned()).peekable(), 0),
     };
-    let OptionParser { mut options, mut redefined, ptxas, .. } = parser;
+    let OptionParser { mut options, mut redefined, mut ptxas, .. } = parser;
     options.shadow = marker::own();
     options.release = dialect::chosen(&options);
+    // Where a word is wrong, these are the words in front of it: one of them that the release does
+    // not know is wrong, too, and the first.
+    let refused = options.refused_by(options.release).cloned();
+    if let Some(word) = &refused {
+        redefined.truncate(word.redefined);
+        ptxas.truncate(word.ptxas);
+    }
     if options.release.is_some_and(|release| !release.lists_ptxas_options) {
         last_of_ptxas(&mut options, &mut redefined, ptxas);
     }
-    // Where a word is wrong, these are the words in front of it: one of them that the release does
-    // not know is wrong, too, and the first.
-    let known = options.release.map_or(Ok(()), |release| options.check_release(release));
-    let read = known.and(read);
+    let read = refused.map_or(read, |word| Err(word.error));
     let reports_arch = read.is_ok() && options.flag(OptionId::ReportArch);
     let reported_target = options.target.filter(|_| reports_arch).map(|target| target.name());
     let notes = !options.flag(OptionId::NoNotes);
@@ -172,8 +176,10 @@ impl OptionParser {
             return self.set(row, value, depth);
         };
         let typed = || culd_text::name(typed);
-        if DIALECTS.iter().any(|release| release.has_word(row.long)) {
-            self.options.newer.push((ReleaseWord::Word(row.long), unknown(&typed())));
+        // nvlink before 13.0 knows `-r` by no long name (`testdata/cli/dialects.toml`).
+        let old = row.id == OptionId::Relocatable && !word.as_bytes().starts_with(b"--");
+        if !old && DIALECTS.iter().any(|release| release.has_word(row.long)) {
+            self.newer(ReleaseWord::Word(row.long), unknown(&typed()));
         }
         if row.takes == OptionArity::Nothing {
             return match value {
@@ -199,7 +205,13 @@ impl OptionParser {
         depth: usize,
     ) -> Result<(), UsageError> {
         let values: Vec<OsString> = match row.takes {
-            OptionArity::List(_) => self.budget.list(value)?,
+            OptionArity::List(_) => match self.budget.list(value) {
+                Err(error @ UsageError::Stray(_)) if row.id == OptionId::Xptxas => {
+                    self.newer(ReleaseWord::OneOfPtxas, error);
+                    Vec::new()
+                }
+                values => values?,
+            },
             OptionArity::Path(_) | OptionArity::Name(_) => vec![value.to_owned()],
             _ => vec![self.one_value(row, value)?.into()],
         };
@@ -225,6 +237,12 @@ impl OptionParser {
         Ok(())
     }
 
+    /// Notes that this word is the `error` of releases without what it `needs`.
+    fn newer(&mut self, needs: ReleaseWord, error: UsageError) {
+        let (redefined, ptxas) = (self.redefined.len(), self.ptxas.len());
+        self.options.newer.push(NewerWord { needs, error, redefined, ptxas });
+    }
+
     /// The value as it is stored and recorded in the tool note.
     fn one_value(&mut self, row: &'static OptionRow, value: &OsStr) -> Result<String, UsageError> {
         let bad = || UsageError::BadValue { value: culd_text::name(value), option: row.long };
@@ -239,13 +257,13 @@ impl OptionParser {
             OptionArity::Target => {
                 let target = Target::by_name(value).ok_or_else(bad)?;
                 if !DIALECTS.iter().all(|release| release.knows(target.arch())) {
-                    self.options.newer.push((ReleaseWord::Arch(target.arch()), bad()));
+                    self.newer(ReleaseWord::Arch(target.arch()), bad());
                 }
                 self.options.target = Some(target);
             }
             OptionArity::Choice(names) if !names.contains(&value) => return Err(bad()),
             OptionArity::Choice(_) if value == RISCV64 => {
-                self.options.newer.push((ReleaseWord::Word(RISCV64), bad()));
+                self.newer(ReleaseWord::Word(RISCV64), bad());
             }
             OptionArity::Bool if value != "true" && value != "false" => {
                 return Err(UsageError::BoolExpected(value.to_owned()));

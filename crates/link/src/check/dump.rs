@@ -57,7 +57,10 @@ pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> V
 
 /// `^kernel(int *) [24]`.
 fn function(program: &LinkedProgram<'_, '_>, node: NodeId, names: CallGraphNames) -> String {
-    let is_entry = program.graph.entries().binary_search(&node).is_ok();
+    let draft = &program.merged.draft;
+    let symbol = &draft.symbols[program.merged.function(&program.graph, node)];
+    let is_undefined = draft.has_undefined_entries && symbol.section.is_none() && symbol.is_entry();
+    let is_entry = is_undefined || program.graph.entries().binary_search(&node).is_ok();
     let entry = if is_entry { "^" } else { "" };
     let taken = if program.graph.is_address_taken(node) { "&" } else { "" };
     let name = name(&program.function_name(node), names, program.options.dialect);

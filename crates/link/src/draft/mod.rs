@@ -30,6 +30,7 @@ use crate::base::system_names::{
 use crate::options::LinkOptions;
 use crate::options::dialect::{Dialect, ReservedCap};
 use crate::options::form::FileForm;
+use crate::options::selection::Selection;
 
 /// Everything the output consists of, in order of creation.
 pub(crate) struct Draft<'d> {
@@ -40,6 +41,8 @@ pub(crate) struct Draft<'d> {
     pub(crate) flavour: Flavour,
     /// The release whose rules are followed.
     pub(crate) dialect: &'static Dialect,
+    /// Kernels that only the driver defines are entries. With a selection it is not known which.
+    pub(crate) has_undefined_entries: bool,
     /// Kernels that start kernels need a wrapper: targets before sm_70.
     pub(crate) wraps_launches: bool,
     /// The number of sections that every output has from the start; see
@@ -136,6 +139,8 @@ impl<'d> Draft<'d> {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
             dialect: options.dialect,
+            has_undefined_entries: options.dialect.has_undefined_entries
+                && matches!(options.effective_selection(), Selection::All),
             wraps_launches: options.target.sm < 70,
             fixed_sections: 0,
             form: options.form(),

@@ -83,6 +83,15 @@ impl ContentMaker<'_, '_> {
                 (self.symbol(function), FileAttribute::About { code, function, number })
             })
             .collect();
+        if self.merged.draft.has_undefined_entries {
+            // Case dialects/undefined-kernels-12-8.
+            let undefined = self.merged.draft.symbols.iter();
+            let undefined = undefined.filter(|(_, s)| s.section.is_none() && s.is_entry());
+            stacks.extend(undefined.map(|(function, _)| {
+                let code = code::MIN_STACK_SIZE;
+                (self.symbol(function), FileAttribute::About { code, function, number: 0 })
+            }));
+        }
         stacks.sort_unstable_by_key(|stack| stack.0);
         stacks.iter().for_each(|(_, record)| record.write(&mut out, &index));
         if self.merged.draft.dialect.counts_registers_of_slots {

@@ -90,8 +90,7 @@ pub(super) fn check_target(
         let note = Note::MadeFor { file: name.to_owned(), sm };
         return Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![note]));
     }
-    // Since 13.3, one for a family takes its members only.
-    let family = options.target.variant == Variant::Family && !options.dialect.mixes_accelerated;
+    let family = options.target.variant == Variant::Family && options.dialect.families_take_members;
     let taken = match compute {
         Some(_) => sm <= options.target.sm && (!family || sm / 10 == options.target.sm / 10),
         None => options.dialect.takes(options.target, sm),

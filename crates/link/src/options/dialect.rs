@@ -96,6 +96,7 @@ const PATCH: &str = "-astoolspatch";
 /// which release between brought the first ones is not known, nor for 12.6 to 12.9.
 const SINCE_120: &[&str] = &["Xnvvm", "split-compile", "split-compile-extended", "uidx-file"];
 const SINCE_126: &[&str] = &["Ofast-compile", "device-stack-protector", "disable-infos"];
+const SINCE_130: &[&str] = &["relocatable-link"];
 const SINCE_132: &[&str] = &["verbose2"];
 const SINCE_133: &[&str] = &["link-as-tools-patch", "RISCV64"];
 const SINCE_135: &[&str] = &["nvvm-latest"];
@@ -185,6 +186,8 @@ dialects! {
 
     /// `-v` prints the barriers of entries.
     prints_barriers: bool = since(126);
+    /// Kernels that only the driver defines are entries.
+    has_undefined_entries: bool = before(129);
     /// Conflicting options are reported before a missing target, output or input.
     checks_conflicts_first: bool = before(130);
     /// `-w` silences the linker's own warnings.
@@ -203,6 +206,8 @@ dialects! {
     types_unified_data: bool = since(128);
     /// Records about `__UFT_OFFSET` stay in programs without unified functions.
     keeps_offset_of_slots: bool = before(126);
+    /// Relocations that stay in a program keep types for unified addresses.
+    keeps_unified_types: bool = before(120);
     /// `-r` makes an object; older releases accept the option and make a program.
     makes_objects: bool = since(130);
 
@@ -233,6 +238,8 @@ dialects! {
     // Accepted inputs.
     /// Objects for an `a` target may go into a target without that letter.
     mixes_accelerated: bool = before(131);
+    /// A virtual target for a family takes its members only, not every older object.
+    families_take_members: bool = since(133);
     /// sm_87 and sm_88 take objects of the sm_80 family, and later members of it take theirs.
     whole_ampere_family: bool = since(132);
     /// sm_75 takes objects of sm_70.
@@ -241,9 +248,10 @@ dialects! {
     words: &'static [&'static [&'static str]] = steps(&[], &[
         (120, &[SINCE_120]),
         (126, &[SINCE_120, SINCE_126]),
-        (132, &[SINCE_120, SINCE_126, SINCE_132]),
-        (133, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133]),
-        (135, &[SINCE_120, SINCE_126, SINCE_132, SINCE_133, SINCE_135]),
+        (130, &[SINCE_120, SINCE_126, SINCE_130]),
+        (132, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132]),
+        (133, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132, SINCE_133]),
+        (135, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132, SINCE_133, SINCE_135]),
     ]);
     /// The name of the option in the message about a function without the attribute of a tools
     /// patch; older releases do not have the option.
