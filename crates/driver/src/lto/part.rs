@@ -114,10 +114,12 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     fn text_by_names(&mut self, mut names: LtoNames<'a>) -> Result<LtoOutput, InputStop> {
+        let all_unknown = names.unknown.len() == self.found.lto.len();
         if !names.unknown.is_empty() && names.failure.is_none() {
             let words = self.words.clone();
             self.complete(&mut names, &words);
-        } else if self.object_tells_more(&names) {
+        }
+        if !all_unknown && names.failure.is_none() && self.object_tells_more(&names) {
             let object = self.object().ok();
             let text = object.and_then(|object| ObjectText::of(&object.bytes));
             names.object_text = text.map(|text| text.ptx);
@@ -142,8 +144,8 @@ impl<'a> LinkTime<'a, '_> {
         }
     }
 
-    /// True if an object tells something of the text by names where the text counts: about variables,
-    /// or the order of functions that nothing is inlined into (`-g`).
+    /// True if an object tells something of the text by names where the text counts: about
+    /// variables, or the order of functions that nothing is inlined into (`-g`).
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let in_order = self.options.flag(OptionId::Debug) && self.found.lto.len() == 1;
         self.text_counts() && (in_order || names.outline.roots.change_variables(self.is_newer()))

@@ -112,13 +112,15 @@ fn code_lines(text: &[u8], lines: SourceLines) -> impl Iterator<Item = &[u8]> {
     let code = move |line| comment(line).map_or(line, |at| &line[..at]);
     // In a section with the names of inlined functions.
     let mut in_names = false;
+    let mut is_about_lines = move |line: &[u8]| {
+        in_names |= line.starts_with(b".section");
+        let is = in_names || line.starts_with(b".loc\t") || line.starts_with(b".file\t");
+        in_names &= line != b"}";
+        is
+    };
     let kept = move |line: &&[u8]| {
-        let starts_with = |word: &[u8]| line.starts_with(word);
-        in_names |= lines == SourceLines::Lost && starts_with(b".section");
-        let of_names = in_names;
-        in_names &= *line != b"}";
-        let of_files = starts_with(b".loc\t") || starts_with(b".file\t");
-        !line.is_empty() && !of_names && !(lines == SourceLines::Lost && of_files)
+        let is_lost = is_about_lines(line) && lines == SourceLines::Lost;
+        !(is_lost || line.is_empty())
     };
     text.split(|&byte| byte == b'\n').map(move |line| code(line).trim_ascii()).filter(kept)
 }

@@ -3,9 +3,7 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
-use ListedDifference::{
-    Demanded, Folder, Library, Local, Lost, Nameless, Order, Shared, Variables, Within, Words,
-};
+use ListedDifference::{Demanded, Folder, Library, Local, Lost, Nameless, Order, Within, Words};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -77,12 +75,12 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("partss.o more.o needs.ptx -lcudadevrt", &[]),
             ("pool.o pooleds.o -lcudadevrt", &[]),
             ("tile.o tileds.o -lcudadevrt", &[]),
-            ("tilei.o tileds.o -lcudadevrt", &[Shared, Variables]),
-            ("-g tilei.o tileds.o -lcudadevrt", &[Shared, Variables]),
-            ("-emit-ptx tile.o tileds.o -lcudadevrt", &[Shared, Variables]),
-            ("-Xptxas=-lineinfo tile.o tileds.o -lcudadevrt", &[Shared, Variables]),
+            ("tilei.o tileds.o -lcudadevrt", &[]),
+            ("-g tilei.o tileds.o -lcudadevrt", &[]),
+            ("-emit-ptx tile.o tileds.o -lcudadevrt", &[]),
+            ("-Xptxas=-lineinfo tile.o tileds.o -lcudadevrt", &[]),
             ("calls.o ys.o -lcudadevrt", &[]),
-            ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[Variables]),
+            ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[]),
             ("-v parts.o more.o needss.o -lcudadevrt", &[]),
             // LTO-IR whose names and order nothing tells.
             ("callsl.o ys.o -lcudadevrt", &[Order]),
@@ -103,12 +101,12 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-g local.o x.o ys.o -lcudadevrt", &[Local]),
             ("locali.o xi.o ys.o -lcudadevrt", &[Local]),
             // Lines of source files.
-            ("partsi.o morei.o needss.o -lcudadevrt", &[Variables]),
-            ("partsi.o mores.o needss.o -lcudadevrt", &[Order, Variables]),
-            ("pooli.o pooleds.o -lcudadevrt", &[Order, Shared]),
-            ("-Xptxas=-lineinfo partsl.o mores.o needss.o -lcudadevrt", &[Order, Variables]),
-            ("-emit-ptx partsl.o mores.o needss.o -lcudadevrt", &[Order, Variables]),
-            ("-emit-ptx morel.o parts.o needss.o -lcudadevrt", &[Order, Variables]),
+            ("partsi.o morei.o needss.o -lcudadevrt", &[]),
+            ("partsi.o mores.o needss.o -lcudadevrt", &[]),
+            ("pooli.o pooleds.o -lcudadevrt", &[]),
+            ("-Xptxas=-lineinfo partsl.o mores.o needss.o -lcudadevrt", &[Order]),
+            ("-emit-ptx partsl.o mores.o needss.o -lcudadevrt", &[Order]),
+            ("-emit-ptx morel.o parts.o needss.o -lcudadevrt", &[]),
             // nvlink loses bare LTO-IR.
             ("x.ltoir ys.o", &[Lost]),
             ("parts.ltoir more.ltoir needss.o", &[Lost]),

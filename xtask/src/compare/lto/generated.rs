@@ -9,8 +9,7 @@ use std::fs;
 use std::ops::Range;
 
 /// What may differ if a file is no LTO-IR.
-const MIXED: &[ListedDifference] =
-    &[ListedDifference::Order, ListedDifference::Variables, ListedDifference::Shared];
+const MIXED: &[ListedDifference] = &[ListedDifference::Order];
 
 pub(super) fn run(bench: &mut LtoBench, seeds: Range<u64>) -> Result<()> {
     let arch = PtxArch::parse(&bench.arch).context("an architecture")?;

@@ -20,10 +20,6 @@ pub(super) enum ListedDifference {
     /// Functions have another order, because the LTO-IR is one piece without PTX: 13.2; before
     /// 13.0, where the text of PTX counts.
     Order,
-    /// Variables have another order: 13.0 and 13.1, sm_100 and later, where the text counts.
-    Variables,
-    /// Shared variables are aligned to 16 bytes where the text counts.
-    Shared,
     /// Arguments that all calls of a local function have in common are constants in it, where the
     /// text counts.
     Local,
@@ -50,8 +46,7 @@ pub(super) enum ListedDifference {
 }
 
 use ListedDifference::{
-    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Order, PtxFiles, Shared,
-    Variables, Within, Words,
+    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Order, PtxFiles, Within, Words,
 };
 
 impl ListedDifference {
@@ -59,8 +54,6 @@ impl ListedDifference {
     pub(super) fn name(self) -> &'static str {
         match self {
             Order => "order",
-            Variables => "variables",
-            Shared => "shared",
             Local => "local",
             Within => "within",
             Library => "library",
@@ -73,11 +66,6 @@ impl ListedDifference {
             Nameless => "nameless",
             Early => "early",
         }
-    }
-
-    /// True for an entry about the layout of the program.
-    fn is_about_layout(self) -> bool {
-        matches!(self, Order | Variables | Shared)
     }
 }
 
@@ -102,23 +90,12 @@ impl DifferingLink<'_> {
         };
         let listed = listed.iter().chain(everywhere).copied();
         let may: Vec<ListedDifference> = listed.filter(|one| self.may(*one)).collect();
-        for &one in may.iter().filter(|one| !one.is_about_layout()) {
+        for &one in &may {
             if self.is(one, &may)? {
                 return Ok(Some(one.name().to_owned()));
             }
         }
-        let layout: Vec<ListedDifference> =
-            may.into_iter().filter(|one| one.is_about_layout()).collect();
-        let same_words = self.says_the_same(self.theirs);
-        if layout.is_empty() || !same_words {
-            return Ok(None);
-        }
-        if !self.is_same_program(self.theirs, self.words, &layout)? {
-            let ordered = layout.contains(&Order) && self.has_ptx_in_another_order()?;
-            return Ok(ordered.then(|| Order.name().to_owned()));
-        }
-        let names: Vec<&str> = layout.iter().map(|one| one.name()).collect();
-        Ok(Some(names.join("+")))
+        Ok(None)
     }
 
     /// True if the entry is about this release, target and link.
@@ -130,8 +107,7 @@ impl DifferingLink<'_> {
         match listed {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
             Order => lto == 1 && toolkit == 132,
-            Variables => toolkit <= 131 && number >= 100 && self.text_counts(),
-            Shared | Local => self.text_counts(),
+            Local => self.text_counts(),
             Lost => toolkit <= 134,
             Build | Nameless => toolkit < 130,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
@@ -199,7 +175,12 @@ impl DifferingLink<'_> {
                         && self.says_the_same(self.theirs)
                         && self.makes_the_same(self.theirs)
                 }
-                Early | Order | Variables | Shared => false,
+                Order => {
+                    self.says_the_same(self.theirs)
+                        && (self.is_same_program(self.theirs, self.words)?
+                            || self.has_ptx_in_another_order()?)
+                }
+                Early => false,
             })
     }
 
@@ -238,8 +219,8 @@ impl DifferingLink<'_> {
         Ok(done.run.status == Status::Exit(0) && self.makes_the_same(&done))
     }
 
-    /// True if nvlink's output of the link with `words` is culd's. Differences of the layout in
-    /// `all` may occur.
+    /// True if nvlink's output of the link with `words` is culd's. Its order may differ if that is
+    /// in `all`.
     fn is_link_of(&self, words: &[String], all: &[ListedDifference]) -> Result<bool> {
         for word in words {
             sources::make(&self.bench.tools.oracle, &self.bench.arch, &self.bench.folder, word)?;
@@ -249,10 +230,8 @@ impl DifferingLink<'_> {
         if done.run.status != Status::Exit(0) || !self.says_the_same(&done) {
             return Ok(false);
         }
-        let layout: Vec<ListedDifference> =
-            all.iter().copied().filter(|one| one.is_about_layout()).collect();
         Ok(self.makes_the_same(&done)
-            || (!layout.is_empty() && self.is_same_program(&done, words, &layout)?))
+            || (all.contains(&Order) && self.is_same_program(&done, words)?))
     }
 
     /// True if `theirs` has the messages and the register file of culd. Names of files that were
@@ -294,7 +273,7 @@ impl DifferingLink<'_> {
             return Ok(false);
         }
         let is_text = !self.ours.output.as_ref().is_some_and(|image| image.starts_with(b"\x7fELF"));
-        Ok(is_text || self.is_same_program(self.theirs, self.words, &[])?)
+        Ok(is_text || self.is_same_program(self.theirs, self.words)?)
     }
 
     /// A register file without modules called `(null)`, which nvlink before 13.0 writes.
@@ -448,14 +427,8 @@ impl DifferingLink<'_> {
         Ok(linked && self.bench.difference(&words, &theirs, &ours).is_none())
     }
 
-    /// True if `theirs`, which nvlink made with `words`, is culd's program except for differences
-    /// in `layout`.
-    fn is_same_program(
-        &self,
-        theirs: &LtoLink,
-        words: &[String],
-        layout: &[ListedDifference],
-    ) -> Result<bool> {
+    /// True if `theirs`, which nvlink made with `words`, is culd's program in any order.
+    fn is_same_program(&self, theirs: &LtoLink, words: &[String]) -> Result<bool> {
         let bench = self.bench;
         if [theirs, self.ours].iter().any(|done| done.run.status != Status::Exit(0)) {
             return Ok(false);
@@ -481,11 +454,7 @@ impl DifferingLink<'_> {
             let Some(image) = self.linked(image)? else { return Ok(false) };
             let program = ProgramText::read(&image, &Objects::parse(&objects)?);
             let Ok(program) = program else { return Ok(false) };
-            programs.push(if layout.contains(&Shared) {
-                program.without_alignments()
-            } else {
-                program
-            });
+            programs.push(program);
         }
         Ok(programs
             .first()

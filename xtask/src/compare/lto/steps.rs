@@ -3,7 +3,7 @@
 //! In: rows of two links. Out: the comparison of both; the second link is made with the object of
 //! its own linker, and with that of the other.
 
-use super::listed::ListedDifference::{self, Early, Variables};
+use super::listed::ListedDifference::{self, Early};
 use super::{LtoBench, sources};
 use anyhow::Result;
 
@@ -20,21 +20,17 @@ const ROWS: &[StepRow] = &[
     ("-r a.o b.o cs.o -lcudadevrt", "step.cubin xs.o", &[]),
     ("-r as.o b.o c.o -lcudadevrt", "step.cubin x.cubin", &[]),
     ("-r a.o bs.o -lcudadevrt", "step.cubin cs.o", &[]),
-    ("-r parts.o more.o -lcudadevrt", "step.cubin needss.o -lcudadevrt", &[Variables]),
-    ("-r parts.o -lcudadevrt", "step.cubin mores.o needss.o -lcudadevrt", &[Variables]),
-    ("-r parts.o -lcudadevrt", "-dlto step.cubin more.o needs.o -lcudadevrt", &[Variables]),
-    ("-r parts.o mores.o -lcudadevrt", "step.cubin needss.o -lcudadevrt", &[Variables]),
+    ("-r parts.o more.o -lcudadevrt", "step.cubin needss.o -lcudadevrt", &[]),
+    ("-r parts.o -lcudadevrt", "step.cubin mores.o needss.o -lcudadevrt", &[]),
+    ("-r parts.o -lcudadevrt", "-dlto step.cubin more.o needs.o -lcudadevrt", &[]),
+    ("-r parts.o mores.o -lcudadevrt", "step.cubin needss.o -lcudadevrt", &[]),
     ("-r child.o -lcudadevrt", "step.cubin xs.o -lcudadevrt", &[]),
     ("-r child.o x.o -lcudadevrt", "-dlto step.cubin y.o -lcudadevrt", &[]),
     ("-r calls.o x.o -lcudadevrt", "step.cubin ys.o -lcudadevrt", &[]),
     ("-r fast.o slow.o -lcudadevrt", "step.cubin xs.o -lcudadevrt", &[]),
-    ("-r host.o x.o -lcudadevrt", "step.cubin guests.o -lcudadevrt", &[Variables]),
+    ("-r host.o x.o -lcudadevrt", "step.cubin guests.o -lcudadevrt", &[]),
     ("-r -g a.o b.o -lcudadevrt", "-g step.cubin cs.o -lcudadevrt", &[]),
-    (
-        "-r -maxrregcount=24 parts.o more.o -lcudadevrt",
-        "step.cubin needss.o -lcudadevrt",
-        &[Variables],
-    ),
+    ("-r -maxrregcount=24 parts.o more.o -lcudadevrt", "step.cubin needss.o -lcudadevrt", &[]),
 ];
 
 /// The name of the object.
