@@ -20,8 +20,12 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Releases and targets with a folder in testdata/cuda12, and the option of the links.
-const LINKS: [(&str, &str, Option<&str>); 3] =
-    [("11.8", "sm_80", Some("-g")), ("12.8", "sm_100", None), ("12.9", "sm_120a", None)];
+const LINKS: [(&str, &str, Option<&str>); 4] = [
+    ("11.8", "sm_60", None),
+    ("11.8", "sm_80", Some("-g")),
+    ("12.8", "sm_100", None),
+    ("12.9", "sm_120a", None),
+];
 
 fn folder(release: &str, target: &str) -> PathBuf {
     root().join("testdata/cuda12").join(format!("{release}-{target}"))

@@ -4,7 +4,7 @@
 //! In: files of the quickstart, and objects made here. Out: a report of faults. Guaranteed: only
 //! the command, a shell and tar are needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,6 +76,51 @@ fn no_option_changes_the_output() {
         let other = fs::read(place.join("other")).expect("an output");
         assert!(plain == other, "{option}");
     }
+}
+
+/// By each release, for programs and objects.
+#[test]
+fn all_reports_at_once_change_no_recorded_output() {
+    const REPORTS: [&str; 14] = [
+        "--report=r.json",
+        "--report=r.html",
+        "--report=r.txt",
+        "--map=m",
+        "--cref",
+        "--why-live=*",
+        "--why-extract=x",
+        "--print-gc-sections",
+        "--print-memory-usage",
+        "--trace-symbol=k",
+        "--callgraph=c.dot",
+        "--callgraph=c.svg",
+        "--reproduce=r.tar",
+        "--dependency-file=d",
+    ];
+    let mut releases = BTreeSet::new();
+    for case in case::all().expect("recorded cases") {
+        if case.expected_output().expect("it is text").is_none() {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path();
+        for (name, bytes) in case.inputs().expect("inputs") {
+            fs::write(place.join(name), bytes).expect("written");
+        }
+        for (name, bytes) in case.index_files().expect("index files") {
+            fs::write(place.join(name), bytes).expect("written");
+        }
+        let words = case.arguments();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = |more: &[&str]| {
+            culd(place, &[&words[..], &["-o", "out.cubin"], more].concat());
+            fs::read(place.join("out.cubin")).expect("an output")
+        };
+        assert!(output(&[]) == output(&REPORTS), "{}", case.name);
+        assert!(!json(&place.join("r.json")).images.is_empty(), "{}", case.name);
+        releases.insert(case.recipe.release.clone());
+    }
+    assert!(releases.len() > 10, "{releases:?}");
 }
 
 #[test]

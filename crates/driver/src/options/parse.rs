@@ -89,9 +89,13 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
         return Ok(Request::Print(version(release.unwrap_or(Dialect::usual()))));
     }
     let early = release.is_some_and(|release| release.checks_conflicts_first);
-    if early {
+    let mut check_pairs = || {
         conflicts(&options)?;
         *ignores = ignores_host_info(&options);
+        Ok(())
+    };
+    if early {
+        check_pairs()?;
     }
     if options.text(OptionId::HostScript).is_some() {
         if !options.inputs.is_empty() {
@@ -101,8 +105,7 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
     }
     let required = required(&options);
     if required.is_ok() && !early {
-        conflicts(&options)?;
-        *ignores = ignores_host_info(&options);
+        check_pairs()?;
     }
     check(&options, required?)?;
     Ok(Request::Link(Box::new(options)))

@@ -389,7 +389,7 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
                 };
                 let addend = own.wrapping_add_unsigned(base);
                 let kind = if place.is_frames { ADDRESS } else { kind };
-                // By 11.8 the types for unified addresses stay (case dialects/kept-types-11-8).
+                // By 11.8 the types for unified addresses stay (testdata/cuda12/11.8-sm_60).
                 let keeps = resolver.merged.draft.dialect.keeps_unified_types
                     && culd_reloc::lookup(record.kind)
                         .is_some_and(|typed| typed.unified.is_some_and(|plain| plain.0 == kind));
