@@ -6,8 +6,8 @@
 //! [`link`] decides how the LTO-IR of a link is compiled, [`part`] compiles it where it is not all
 //! of the program. [`outline`] reads the names that it defines and needs, [`reach`] which of them
 //! kernels reach, [`roots`] writes down those that must stay, [`order`] puts functions into
-//! nvlink's order; [`text`] takes PTX out of an object; [`agreement`] finds out what the options
-//! beside LTO-IR ask for.
+//! nvlink's order, and [`source_lines`] their files; [`text`] takes PTX out of an object and
+//! compares it; [`agreement`] finds out what the options beside LTO-IR ask for.
 
 mod agreement;
 mod link;

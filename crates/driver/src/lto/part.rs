@@ -266,7 +266,7 @@ impl<'a> LinkTime<'a, '_> {
         let Guess { module, undefined, alignments } = guess;
         let begin = Instant::now();
         let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
-        let text = text::without_declarations(made.bytes, undefined.iter().map(String::as_str));
+        let text = text::without_declarations(&made.bytes, undefined.iter().map(String::as_str));
         let text = text::with_shared_alignments(text, alignments);
         let text = in_order(&self.found.lto, text, None);
         self.found.times.push(time_of_text(begin));

@@ -7,7 +7,7 @@
 //! other code it is the text that nvlink compiles, in its order.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use culd_cubin::Cubin;
 
@@ -38,8 +38,9 @@ impl ObjectText {
         let mut texts = texts.map(|section| section.data).filter(|text| text.contains(&b';'));
         let (Some(text), None) = (texts.next(), texts.next()) else { return None };
         let line_ends = text.iter().map(|&byte| if byte == 0 { b'\n' } else { byte });
+        let line_ends: Vec<u8> = line_ends.collect();
         // It only keeps the library from taking LTO-IR for all of a program.
-        let ptx = without_declarations(line_ends.collect(), [OTHER_FUNCTION]);
+        let ptx = without_declarations(&line_ends, [OTHER_FUNCTION]);
         let is_complete = LINES.iter().all(|name| cubin.section_by_name(name).is_none());
         let ptx = if is_complete { ptx } else { source_lines::without_tables(&ptx).to_vec() };
         Some(ObjectText { ptx, is_complete })
@@ -48,18 +49,24 @@ impl ObjectText {
 
 /// `text` without declarations of the functions `names` as a module of names makes them.
 pub(super) fn without_declarations<'n>(
-    mut text: Vec<u8>,
+    text: &[u8],
     names: impl IntoIterator<Item = &'n str>,
 ) -> Vec<u8> {
-    for name in names {
-        let declaration = format!(".extern .func {name}\n()\n;\n");
-        let declaration = declaration.as_bytes();
-        let place = text.windows(declaration.len()).position(|window| window == declaration);
-        if let Some(at) = place {
-            text.drain(at..at + declaration.len());
+    const DECLARED: &[u8] = b".extern .func ";
+    const WITHOUT_TYPES: [&[u8]; 2] = [b"()\n", b";\n"];
+    let names: HashSet<&[u8]> = names.into_iter().map(str::as_bytes).collect();
+    let mut kept = Vec::with_capacity(text.len());
+    let mut lines = text.split_inclusive(|&byte| byte == b'\n');
+    while let Some(line) = lines.next() {
+        let name = line.strip_prefix(DECLARED).map(<[u8]>::trim_ascii_end);
+        let next = lines.clone().take(WITHOUT_TYPES.len());
+        if name.is_some_and(|name| names.contains(name)) && next.eq(WITHOUT_TYPES) {
+            lines.nth(WITHOUT_TYPES.len() - 1);
+        } else {
+            kept.extend_from_slice(line);
         }
     }
-    text
+    kept
 }
 
 /// `text` by names with other alignments, in bytes, of variables in shared memory: the compiler
@@ -181,7 +188,7 @@ mod tests {
 
     #[test]
     fn declarations_of_the_module_of_names_go() {
-        let gone = |text: &[u8]| without_declarations(text.to_vec(), ["absent", OTHER_FUNCTION]);
+        let gone = |text: &[u8]| without_declarations(text, ["absent", OTHER_FUNCTION]);
         let with = b".target sm_90\n.extern .func culd_other_code\n()\n;\n.func f\n()\n;\n";
         assert_eq!(gone(with), b".target sm_90\n.func f\n()\n;\n");
         let without = b".extern .func f\n()\n;\n";
