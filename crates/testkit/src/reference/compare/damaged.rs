@@ -307,10 +307,33 @@ impl Linkers<'_> {
     }
 }
 
-/// The parts of a file that nvlink may read: none, the first of several fat binaries, or the
-/// objects of an archive.
+/// The parts of a file that nvlink may read: none, the first of several fat binaries, alone or in
+/// its host object, whose references to kernels select, or the objects of an archive.
 fn less(bytes: &[u8]) -> Vec<Vec<u8>> {
-    [Vec::new()].into_iter().chain(first_container(bytes)).chain(objects_of(bytes)).collect()
+    let parts = [Vec::new()].into_iter().chain(first_container(bytes));
+    parts.chain(with_first_container(bytes)).chain(objects_of(bytes)).collect()
+}
+
+/// The host object `bytes` with the first of several fat binaries: the size of their section ends
+/// behind it.
+fn with_first_container(bytes: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 64;
+    let object = HostObject::parse(bytes).ok()??;
+    let data = object.fatbins.first()?.data;
+    let first = first_container(bytes)?;
+    let place = bytes.windows(data.len()).position(|window| window == data)?;
+    let number = |at: usize| {
+        let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
+        usize::try_from(u64::from_le_bytes(bytes)).ok()
+    };
+    let headers = bytes.get(number(40)?..)?.chunks_exact(HEADER).count();
+    let header = (0..headers).map(|index| number(40).map(|start| start + index * HEADER));
+    let of_data =
+        |at: &usize| number(at + 24) == Some(place) && number(at + 32) == Some(data.len());
+    let size = header.flatten().find(of_data)? + 32;
+    let mut made = bytes.to_vec();
+    made.get_mut(size..size + 8)?.copy_from_slice(&u64::try_from(first.len()).ok()?.to_le_bytes());
+    Some(made)
 }
 
 /// The first of several fat binaries.
