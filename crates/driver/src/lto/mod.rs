@@ -40,8 +40,7 @@ pub(crate) use link::LinkTime;
 pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
     let mut roots = Outline::of_object(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);
-    link::needed(others).into_iter().for_each(|name| roots.function(name));
-    (!roots.is_empty()).then(|| roots.module())
+    roots.module_with(link::needed(others))
 }
 
 /// The PTX of which libnvJitLink made `object`, a cubin of LTO-IR, if it is there and lacks

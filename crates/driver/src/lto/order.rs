@@ -90,7 +90,7 @@ fn ordered(text: &[u8], sibling: &[u8], variables_count: bool) -> Option<String>
         }
         made.push_str(&numbered(&function.text, number, &mut calls));
     }
-    source_tables.numbered(&(made + tail))
+    source_tables.numbered(made + tail)
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that

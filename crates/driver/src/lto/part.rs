@@ -124,7 +124,7 @@ impl<'a> LinkTime<'a, '_> {
             let text = object.and_then(|object| ObjectText::of(&object.bytes));
             names.object_text = text.map(|text| text.ptx);
         }
-        let module = self.module(&mut names);
+        let module = names.outline.roots.module_with(self.needed());
         match (self.ptx(false, module.as_deref()), names.failure) {
             (Err(failure), _) => Err(self.failed(failure)),
             // Definitions that only other code uses would be missing.
@@ -149,13 +149,6 @@ impl<'a> LinkTime<'a, '_> {
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let in_order = self.options.flag(OptionId::Debug) && self.found.lto.len() == 1;
         self.text_counts() && (in_order || names.outline.roots.change_variables(self.is_newer()))
-    }
-
-    /// The module of the names that must stay: `names`, and what other inputs need.
-    fn module(&self, names: &mut LtoNames<'_>) -> Option<String> {
-        let roots = &mut names.outline.roots;
-        self.needed().into_iter().for_each(|name| roots.function(name));
-        (!roots.is_empty()).then(|| roots.module())
     }
 
     /// The functions that other inputs need.
@@ -214,10 +207,12 @@ impl<'a> LinkTime<'a, '_> {
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
         };
-        let mut undefined = self.needed();
-        undefined.retain(|name| !names.outline.defines(name));
+        let needed = self.needed();
+        let is_undefined = |name: &&String| !names.outline.defines(name);
+        let undefined = needed.iter().filter(is_undefined).cloned().collect();
         let alignments = mem::take(&mut names.outline.shared_alignments);
-        let guess = Guess { module: self.module(&mut names), undefined, alignments };
+        let guess =
+            Guess { module: names.outline.roots.module_with(needed), undefined, alignments };
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
         // An object takes longer than a text, so the program that runs already makes it. It ends

@@ -112,6 +112,13 @@ impl RootNames {
         roots.module()
     }
 
+    /// The module of these names and of the functions that other code `needs`; `None` if there is
+    /// no name.
+    pub(super) fn module_with(&mut self, needs: Vec<String>) -> Option<String> {
+        needs.into_iter().for_each(|name| self.function(name));
+        (!self.is_empty()).then(|| self.module())
+    }
+
     /// The module without the version of the language, which depends on libnvvm. Declarations have
     /// other types than definitions: the name is all that counts.
     pub(super) fn module(&self) -> String {

@@ -58,9 +58,9 @@ impl<'t> SourceTables<'t> {
     }
 
     /// `functions` and the tables, numbered by first use.
-    pub(super) fn numbered(&self, functions: &str) -> Option<String> {
+    pub(super) fn numbered(&self, functions: String) -> Option<String> {
         if self.files.is_empty() {
-            return Some(functions.to_owned());
+            return Some(functions);
         }
         let mut files = FirstUses::new(FIRST_FILE);
         let mut names = FirstUses::new(FIRST_NAME);
@@ -166,11 +166,11 @@ mod tests {
             \t.file\t1 \"a.cu\"\n\t.file\t2 \"h.h\"\n\t.file\t3 \"g.h\"\n\
             \t.section\t.debug_str\n\t{\n\
             $L__info_string0:\n.b8 96\n.b8 97,0\n$L__info_string1:\n.b8 95,0\n\n\t}\n";
-        assert_eq!(tables.numbered(FUNCTIONS).as_deref(), Some(wanted));
+        assert_eq!(tables.numbered(FUNCTIONS.to_owned()).as_deref(), Some(wanted));
         // Other compilers write no blank line at the end.
         let text = text.replace("\n\n\t}", "\n\t}");
         let (_, tables) = SourceTables::split(&text).unwrap();
-        assert_eq!(tables.numbered(FUNCTIONS), Some(wanted.replace("\n\n\t}", "\n\t}")));
+        assert_eq!(tables.numbered(FUNCTIONS.to_owned()), Some(wanted.replace("\n\n\t}", "\n\t}")));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let text = format!("}}\n{TABLES}");
         let (_, tables) = SourceTables::split(&text).unwrap();
         for functions in ["", "\t.loc\t4 1 2\n", "\t.loc\t1\n", "\t.loc\tx 1 2\n"] {
-            assert_eq!(tables.numbered(functions), None, "{functions}");
+            assert_eq!(tables.numbered(functions.to_owned()), None, "{functions}");
         }
     }
 
@@ -197,6 +197,6 @@ mod tests {
     #[test]
     fn a_text_without_lines_stays() {
         let (code, tables) = SourceTables::split("}\n").unwrap();
-        assert_eq!((code, tables.numbered("}\n").as_deref()), ("}\n", Some("}\n")));
+        assert_eq!((code, tables.numbered("}\n".to_owned()).as_deref()), ("}\n", Some("}\n")));
     }
 }
