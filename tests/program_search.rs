@@ -6,14 +6,13 @@
 //! test fails if nothing is ever started.
 #![allow(clippy::unwrap_used)]
 
-use culd_tests::world::copy_quickstart;
+use culd_tests::world::{ProgramFolder, copy_quickstart};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 /// The names of programs and libraries that are started or loaded.
@@ -24,18 +23,12 @@ const PATHS: &[Option<&str>] =
 
 /// A folder with culd, and a working folder with a program of each name.
 struct SearchFolders {
-    folder: tempfile::TempDir,
-    /// Programs are written and started: another thread that starts one meanwhile would hold them
-    /// open.
-    _alone: MutexGuard<'static, ()>,
+    folder: ProgramFolder,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl SearchFolders {
     fn new() -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let world = SearchFolders { folder: tempfile::tempdir().unwrap(), _alone: alone };
+        let world = SearchFolders { folder: ProgramFolder::new() };
         for folder in ["own", "here/bin", "here/lib", "named/bin"] {
             fs::create_dir_all(world.path(folder)).unwrap();
         }

@@ -3,11 +3,11 @@
 //! `cargo xtask compare e2e` shows that nvcc and CMake find it; it needs them.
 
 use culd_testkit::fixtures::case;
+use culd_tests::world::ProgramFolder;
 use culd_tests::{FinishedCommand, command};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -16,30 +16,9 @@ fn run(program: &Path, name: &str, words: &str, dir: &Path) -> FinishedCommand {
     command(program, name, &words, dir).expect("it runs")
 }
 
-/// A folder, one at a time.
-struct World {
-    folder: tempfile::TempDir,
-    /// Programs are written and started: a process that another thread starts meanwhile would keep
-    /// them open for writing.
-    _alone: MutexGuard<'static, ()>,
-}
-
-static ALONE: Mutex<()> = Mutex::new(());
-
-impl World {
-    fn new() -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        World { folder: tempfile::tempdir().expect("a folder"), _alone: alone }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
 /// A folder with a toolkit of two empty tools and the inputs of a case.
-fn world(case: &case::Case) -> World {
-    let world = World::new();
+fn world(case: &case::Case) -> ProgramFolder {
+    let world = ProgramFolder::new();
     let bin = world.path().join("toolkit/bin");
     fs::create_dir_all(&bin).expect("made");
     for tool in ["nvcc", "nvlink"] {
@@ -201,7 +180,7 @@ fn a_shadow_is_checked_and_removed() {
 
 #[test]
 fn errors_are_said_like_those_of_a_link() {
-    let world = World::new();
+    let world = ProgramFolder::new();
     let done = run(Path::new(CULD), "culd", "install-shadow tk --cuda gone", world.path());
     assert_eq!(done.status, 1);
     let line = "culd fatal   : Could not open toolkit 'gone': ";
@@ -211,7 +190,7 @@ fn errors_are_said_like_those_of_a_link() {
 
 #[test]
 fn by_the_name_of_nvlink_the_word_is_a_file() {
-    let world = World::new();
+    let world = ProgramFolder::new();
     let words = "install-shadow --help";
     let help = run(Path::new(CULD), "nvlink", words, world.path());
     assert!(

@@ -9,30 +9,23 @@
     reason = "only tests use it"
 )]
 
-use crate::world::copy_quickstart;
+use crate::world::{ProgramFolder, copy_quickstart};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A folder with culd, inputs, and a ptxas that makes `smooth.cubin` of any PTX, or `whole.cubin`
 /// of a whole program.
 pub struct LtoFolder {
     /// The place.
-    pub folder: tempfile::TempDir,
-    /// Programs are written and started: a process that another thread starts meanwhile would keep
-    /// them open for writing.
-    _alone: MutexGuard<'static, ()>,
+    pub folder: ProgramFolder,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl LtoFolder {
     /// A folder with `culd`, a program.
     pub fn new(culd: &str) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let world = LtoFolder { folder: tempfile::tempdir().unwrap(), _alone: alone };
+        let world = LtoFolder { folder: ProgramFolder::new() };
         fs::copy(culd, world.path("culd")).unwrap();
         fs::write(world.path("a.ltoir"), [b'L'; 64]).unwrap();
         fs::write(world.path("b.ltoir"), [b'M'; 64]).unwrap();

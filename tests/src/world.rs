@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output};
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,34 @@ pub fn with_program(program: &str, case: &str, mode: u32) -> tempfile::TempDir {
     let copied = Command::new("cp").arg(program).arg(world.path().join("culd")).status();
     assert!(copied.expect("cp starts").success());
     world
+}
+
+/// A folder in which programs are written and started, one at a time: a process that another thread
+/// starts meanwhile would keep them open for writing.
+pub struct ProgramFolder {
+    folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl ProgramFolder {
+    /// An empty one, as soon as there is no other.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it waits")]
+    pub fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        ProgramFolder { folder: tempfile::tempdir().expect("a folder"), _alone: alone }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 /// Copies the objects of the quickstart, `saxpy.cubin` and `smooth.cubin`, into `folder`.

@@ -260,14 +260,12 @@ impl OptionsPlan {
             // docs/DIFFERENCES.md, whole-program-debug.
             program.link_options.retain(|option| option != "-g");
         }
+        let needed = self.tools.oracle.release().nvcc_options();
         for unit in &mut program.units {
             unit.arch = arch;
-            unit.options = words.iter().map(|&word| word.to_owned()).collect();
+            let needed = if tool == NVCC { needed } else { &[] };
+            unit.options = words.iter().chain(needed).map(|&word| word.to_owned()).collect();
             unit.whole_program = whole;
-            if tool == NVCC && self.tools.oracle.release().name == "11.8" {
-                // Its nvcc refuses later versions of the host compiler.
-                unit.options.push("-allow-unsupported-compiler".to_owned());
-            }
             if tool == PTXAS {
                 unit.debug = DebugLevel::Off;
             }

@@ -285,10 +285,8 @@ impl Corpus {
         fs::create_dir_all(dir)?;
         let sources = workspace::root().join("testdata/real").join(self.folder);
         let mut flags = vec![format!("-arch=sm_{arch}")];
-        if bench.tools.oracle.release().name == "11.8" {
-            // Of a host compiler later than that release.
-            flags.push("-allow-unsupported-compiler".to_owned());
-        }
+        let needed = bench.tools.oracle.release().nvcc_options();
+        flags.extend(needed.iter().map(|&option| option.to_owned()));
         if self.wheel.is_some() {
             flags.push(format!("-I{}", package.join("include").display()));
         }

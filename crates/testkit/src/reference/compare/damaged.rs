@@ -14,6 +14,7 @@ use crate::fixtures::pack::{self, ArchiveFlavour};
 use crate::random::mutate::program::{Mutant, OUTPUT};
 use crate::reference::oracle::process::{self, Run, Status};
 use anyhow::{Context, Result};
+use culd_cubin::raw::{SectionHeader, Tables};
 use culd_fatbin::archive::{self, MemberContents};
 use culd_fatbin::container;
 use culd_fatbin::host::HostObject;
@@ -314,25 +315,20 @@ fn less(bytes: &[u8]) -> Vec<Vec<u8>> {
     parts.chain(with_first_container(bytes)).chain(objects_of(bytes)).collect()
 }
 
-/// The host object `bytes` with the first of several fat binaries: the size of their section ends
-/// behind it.
+/// The host object `bytes` with the first of several fat binaries: their section ends behind it.
 fn with_first_container(bytes: &[u8]) -> Option<Vec<u8>> {
-    const HEADER: usize = 64;
     let object = HostObject::parse(bytes).ok()??;
-    let data = object.fatbins.first()?.data;
+    let fatbins = object.fatbins.first()?;
     let first = first_container(bytes)?;
-    let place = bytes.windows(data.len()).position(|window| window == data)?;
-    let number = |at: usize| {
-        let bytes = bytes.get(at..at + 8)?.try_into().ok()?;
-        usize::try_from(u64::from_le_bytes(bytes)).ok()
-    };
-    let headers = bytes.get(number(40)?..)?.chunks_exact(HEADER).count();
-    let header = (0..headers).map(|index| number(40).map(|start| start + index * HEADER));
-    let of_data =
-        |at: &usize| number(at + 24) == Some(place) && number(at + 32) == Some(data.len());
-    let size = header.flatten().find(of_data)? + 32;
+    let Tables { header, mut sections, .. } = Tables::parse(bytes).ok()?;
+    let size = u64::try_from(fatbins.data.len()).ok()?;
+    let is_theirs = |one: &&mut SectionHeader| (one.offset, one.size) == (fatbins.offset, size);
+    sections.iter_mut().find(is_theirs)?.size = u64::try_from(first.len()).ok()?;
+    let mut table = Vec::new();
+    sections.iter().for_each(|section| section.write(&mut table));
+    let start = usize::try_from(header.shoff).ok()?;
     let mut made = bytes.to_vec();
-    made.get_mut(size..size + 8)?.copy_from_slice(&u64::try_from(first.len()).ok()?.to_le_bytes());
+    made.get_mut(start..)?.get_mut(..table.len())?.copy_from_slice(&table);
     Some(made)
 }
 

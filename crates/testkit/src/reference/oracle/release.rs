@@ -149,6 +149,11 @@ impl Release {
         self.name.starts_with("13.")
     }
 
+    /// Options that its nvcc needs here: that of 11.8 refuses later host compilers.
+    pub fn nvcc_options(&self) -> &'static [&'static str] {
+        if self.name == "11.8" { &["-allow-unsupported-compiler"] } else { &[] }
+    }
+
     /// True for a release whose wheels have nvcc.
     pub fn has_nvcc(&self) -> bool {
         self.tools.contains(&"nvcc")
