@@ -111,7 +111,7 @@ impl PtxCompiler {
             arguments.extend(value.map(|value| format!("{name}={value}").into()));
         }
         arguments.extend(limits.registers.map(|count| format!("--maxrregcount={count}").into()));
-        if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
+        if options.makes_debug_information() {
             arguments.push("-g".into());
         }
         if options.flag(OptionId::Verbose2) {

@@ -4,6 +4,9 @@
 //! the link. Out: what they ask of the compilation, and the first option that differs where all of
 //! a link must agree. Guaranteed: the decision is nvlink's (docs/rules/lto.md, 8).
 
+use culd_text::os::OsStrExt;
+use std::ffi::OsString;
+
 use culd_link::Dialect;
 
 use super::INLINE_INFO;
@@ -15,9 +18,10 @@ use crate::options::{CommandOptions, OptionId};
 const AGREED: [(&[u8], &str); 4] = [
     (b"-ftz=", "-ftz"),
     (b"-prec_div=", "-prec-div"),
-    (b"-prec_sqrt=", "-prec-sqrt"),
+    (b"-prec_sqrt=", SQUARE_ROOT),
     (b"-fmad=", "-fmad"),
 ];
+const SQUARE_ROOT: &str = "-prec-sqrt";
 const REGISTERS: (&[u8], &str) = (b"-maxreg ", "-maxrregcount");
 const THREADS: (&[u8], &str) = (b"-split-compile ", "-split-compile");
 /// It has no value.
@@ -43,6 +47,42 @@ pub(super) struct LtoCompilation {
     pub(super) threads: Option<String>,
     /// The compiler says what it has inlined.
     pub(super) inline_info: bool,
+    /// The options of [`AGREED`] that LTO-IR has beside it, by their names in messages.
+    pub(super) arithmetic: Vec<(&'static str, i32)>,
+}
+
+impl LtoCompilation {
+    /// The options about arithmetic that the compiler gets behind `words`, the link's own. LTO-IR
+    /// has them in it, but not in its calls of mathematical functions, and nvlink hands them over
+    /// only to a link with other options of the compiler (`compare lto`, *beside*).
+    pub(super) fn arithmetic_behind(&self, words: &[OsString]) -> Vec<OsString> {
+        if words.is_empty() {
+            return Vec::new();
+        }
+        // nvlink's order.
+        let options = [
+            ("-ftz", "-ftz"),
+            (SQUARE_ROOT, SQUARE_ROOT),
+            ("-prec-div", "-prec-div"),
+            ("-fmad", "-fma"),
+        ];
+        let is_given = |option: &str| {
+            let value =
+                |word: &OsString| word.as_bytes().strip_prefix(option.as_bytes())?.first().copied();
+            words.iter().any(|word| value(word) == Some(b'='))
+        };
+        let behind = options.into_iter().filter_map(|(name, option)| {
+            let beside = self.arithmetic.iter().find(|(beside, _)| *beside == name);
+            let value = match (option, beside) {
+                // It comes always, and a second one is an error of the compiler.
+                (SQUARE_ROOT, value) => value.map_or(1, |(_, value)| *value),
+                (_, Some((_, value))) if !is_given(option) => *value,
+                _ => return None,
+            };
+            Some(format!("{option}={value}").into())
+        });
+        behind.collect()
+    }
 }
 
 /// An option that two pieces of LTO-IR were compiled with in different ways.
@@ -70,6 +110,7 @@ pub(super) fn agreement<'p>(
         registers: options.max_registers(),
         threads: options.text(OptionId::SplitCompile).map(str::to_owned),
         inline_info: has(INLINE_INFO.as_bytes()),
+        arithmetic: Vec::new(),
     };
     // 0 is the default: it is as if the option were not there.
     let (word, option) = REGISTERS;
@@ -82,7 +123,8 @@ pub(super) fn agreement<'p>(
         compilation.registers = Some(count).filter(|&count| count > 0);
     }
     for checked in AGREED {
-        agreed(pieces, checked, None)?;
+        let value = agreed(pieces, checked, None)?;
+        compilation.arithmetic.extend(value.map(|value| (checked.1, value)));
     }
     let of_link = options.number(OptionId::SplitCompile).map(|count| ("the command line", count));
     let compared = of_link.filter(|_| rules.compares_threads);
@@ -322,5 +364,24 @@ mod tests {
         ] {
             assert_eq!(linked(words, &[""]).0, [TEXT], "{words}");
         }
+    }
+
+    /// nvlink 13.0 and 13.5 had these options for the compiler, by what it said of wrong values and
+    /// by the texts that it made.
+    #[test]
+    fn options_about_arithmetic_come_behind_those_of_the_link() {
+        let behind = |beside: &str, words: &[&str]| -> Vec<String> {
+            let (_, made) = linked("", &[beside]);
+            let words: Vec<OsString> = words.iter().map(Into::into).collect();
+            let behind = made.unwrap().arithmetic_behind(&words);
+            behind.into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        let fast = "-ftz=1 -prec_div=0 -prec_sqrt=0 -fmad=1 ";
+        assert_eq!(behind(fast, &[]), [""; 0]);
+        let all = ["-ftz=1", "-prec-sqrt=0", "-prec-div=0", "-fma=1"];
+        assert_eq!(behind(fast, &["-opt=3"]), all);
+        assert_eq!(behind(fast, &["-ftz=0", "-fma=0"]), ["-prec-sqrt=0", "-prec-div=0"]);
+        assert_eq!(behind(fast, &["-ftz", "-prec-sqrt=1"]), all);
+        assert_eq!(behind("", &["-opt=3"]), ["-prec-sqrt=1"]);
     }
 }

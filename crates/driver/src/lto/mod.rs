@@ -202,7 +202,7 @@ fn words(
     compilation: &LtoCompilation,
 ) -> Result<Vec<OsString>, UsageError> {
     let mut words: Vec<OsString> = Vec::new();
-    if options.flag(OptionId::Debug) && !options.flag(OptionId::SuppressDebugInfo) {
+    if options.makes_debug_information() {
         words.push("-g".into());
     }
     if options.flag(OptionId::NvvmLatest) {
@@ -210,7 +210,7 @@ fn words(
     }
     let joined = |word: &OsString| [OsStr::new("-Xnvvm"), word].join(OsStr::new("="));
     let nvvm = options.nvvm_words()?;
-    words.extend(nvvm.iter().map(joined));
+    words.extend(nvvm.iter().chain(&compilation.arithmetic_behind(&nvvm)).map(joined));
     if compilation.inline_info && !nvvm.iter().any(|word| word == INLINE_INFO) {
         words.push(joined(&INLINE_INFO.into()));
     }

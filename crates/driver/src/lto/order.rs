@@ -25,28 +25,29 @@ struct PtxItem {
     text: String,
 }
 
+impl PtxItem {
+    /// The comment `line` in place of a variable.
+    fn demoted(line: &str) -> Self {
+        let (name, text) = (line.trim_end().to_owned(), line.to_owned());
+        PtxItem { kind: PtxItemKind::Variable, name, text }
+    }
+}
+
 /// A text in its items.
 struct PtxItems<'t> {
     /// Up to the first of them.
     header: &'t str,
     items: Vec<PtxItem>,
+    /// A blank line is in front of the first function: behind other items, and where the compiler
+    /// has left out all of them.
+    has_blank: bool,
     /// The comments in front of functions, by their names.
     remarks: HashMap<&'t str, &'t str>,
 }
 
-/// `text` in the order of `sibling`; `None` if one of the two is not understood. Variables stay
-/// where they are if functions do.
+/// `text` in the order of `sibling`, the PTX next to the LTO-IR or that of an object; `None` if one
+/// of the two is not understood.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
-    ordered(text, sibling, false)
-}
-
-/// `text` in the order of `object`, which is the same text but for the order; `None` if one of the
-/// two is not understood.
-pub(super) fn in_order_of_object(text: &[u8], object: &[u8]) -> Option<String> {
-    ordered(text, object, true)
-}
-
-fn ordered(text: &[u8], sibling: &[u8], variables_count: bool) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
     let whole = String::from_utf8(text.to_vec()).ok()?;
     let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
@@ -65,10 +66,9 @@ fn ordered(text: &[u8], sibling: &[u8], variables_count: bool) -> Option<String>
     let mut is_sorted = functions.is_sorted_by_key(|item| places.get(item.name.as_str()));
     functions.sort_by_key(|item| places.get(item.name.as_str()));
     let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
-    let places = place_of(PtxItemKind::Variable);
-    if variables.iter().all(|item| places.contains_key(item.name.as_str())) {
+    if let Some(places) = places_of(&variables, &place_of(PtxItemKind::Variable)) {
         let place = |item: &&PtxItem| places.get(item.name.as_str());
-        is_sorted &= !variables_count || variables.is_sorted_by_key(place);
+        is_sorted &= variables.is_sorted_by_key(place);
         variables.sort_by_key(place);
     }
     if is_sorted {
@@ -86,11 +86,30 @@ fn ordered(text: &[u8], sibling: &[u8], variables_count: bool) -> Option<String>
         if number == 0 {
             declarations.iter().for_each(|text| made.push_str(text));
             variables.iter().for_each(|item| made.push_str(&item.text));
-            made.push_str(if declarations.len() + variables.len() > 0 { "\n" } else { "" });
+            made.push_str(if ours.has_blank { "\n" } else { "" });
         }
         made.push_str(&numbered(&function.text, number, &mut calls));
     }
     source_tables.numbered(made + tail)
+}
+
+/// The places of `variables` among those of the sibling, `named`; `None` if it lacks one. An object
+/// has no comments, and there a demoted variable stays in front of the one that follows.
+fn places_of<'i>(
+    variables: &[&'i PtxItem],
+    named: &HashMap<&str, usize>,
+) -> Option<HashMap<&'i str, usize>> {
+    let mut places = HashMap::new();
+    let mut next = usize::MAX;
+    for item in variables.iter().rev() {
+        next = match named.get(item.name.as_str()) {
+            Some(place) => *place,
+            None if is_of_demoted(&item.text) => next,
+            None => return None,
+        };
+        places.insert(item.name.as_str(), next);
+    }
+    Some(places)
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that
@@ -143,23 +162,43 @@ fn head(function: &PtxItem) -> Option<String> {
     (!parameters.contains(')')).then(|| format!("{begin}{}\n({})\n;\n", function.name, parameters))
 }
 
-/// The text of the function with this number, and calls numbered by their order.
-fn numbered(text: &str, number: usize, calls: &mut HashMap<String, usize>) -> String {
+/// What stands in front of the number of a call. The prototype of one has the same number.
+const MARKS_OF_CALLS: [&str; 2] = ["callseq ", "prototype_"];
+
+/// The text of the function with this number. Its calls get the next numbers and keep the order of
+/// those they have: the compiler numbers a call before it moves its block.
+fn numbered(text: &str, number: usize, calls: &mut HashMap<usize, usize>) -> String {
     let mut text = text.to_owned();
     for mark in ["$L__BB", "__local_depot"] {
         text = renumbered(&text, mark, |_| number);
     }
-    for mark in ["callseq ", "prototype_"] {
-        text = renumbered(&text, mark, |call| {
-            let next = calls.len();
-            *calls.entry(call.to_owned()).or_insert(next)
-        });
+    let own: BTreeSet<usize> =
+        MARKS_OF_CALLS.iter().flat_map(|mark| numbers(&text, mark)).collect();
+    let first = calls.len();
+    calls.extend(own.into_iter().enumerate().map(|(place, call)| (call, first + place)));
+    for mark in MARKS_OF_CALLS {
+        text = renumbered(&text, mark, |call| calls.get(&call).copied().unwrap_or(call));
     }
     text
 }
 
+/// The numbers behind each `mark`.
+fn numbers<'t>(text: &'t str, mark: &'t str) -> impl Iterator<Item = usize> + 't {
+    text.match_indices(mark).filter_map(move |(place, _)| {
+        let (before, rest) = text.split_at(place);
+        let rest = rest.strip_prefix(mark).filter(|_| !before.ends_with(is_of_name))?;
+        digits(rest).parse().ok()
+    })
+}
+
+/// The digits at the start of `text`.
+fn digits(text: &str) -> &str {
+    let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
+    text.strip_suffix(rest).unwrap_or_default()
+}
+
 /// `text` with other numbers behind each `mark`.
-fn renumbered(text: &str, mark: &str, mut number: impl FnMut(&str) -> usize) -> String {
+fn renumbered(text: &str, mark: &str, number: impl Fn(usize) -> usize) -> String {
     let mut made = String::with_capacity(text.len());
     for (place, part) in text.split(mark).enumerate() {
         if place == 0 {
@@ -168,14 +207,13 @@ fn renumbered(text: &str, mark: &str, mut number: impl FnMut(&str) -> usize) -> 
         }
         let of_name = made.ends_with(is_of_name);
         made.push_str(mark);
-        let rest = part.trim_start_matches(|char: char| char.is_ascii_digit());
-        let digits = part.strip_suffix(rest).unwrap_or_default();
-        match of_name || digits.is_empty() {
-            true => made.push_str(part),
-            false => {
-                made.push_str(&number(digits).to_string());
-                made.push_str(rest);
+        let digits = digits(part);
+        match digits.parse() {
+            Ok(old) if !of_name => {
+                made.push_str(&number(old).to_string());
+                made.push_str(&part[digits.len()..]);
             }
+            _ => made.push_str(part),
         }
     }
     made
@@ -193,13 +231,23 @@ fn items(text: &str) -> Option<PtxItems<'_>> {
     let rest = text.get(start..)?;
     let blank = rest.len() - rest.trim_start_matches('\n').len();
     let (header, rest) = text.split_at_checked(start + blank)?;
-    let mut found = PtxItems { header, items: Vec::new(), remarks: HashMap::new() };
+    let mut found =
+        PtxItems { header, items: Vec::new(), has_blank: false, remarks: HashMap::new() };
     let (mut item, mut depth) = (String::new(), 0usize);
+    // Before which items there is a blank line.
+    let mut blanks = Vec::new();
     for line in rest.split_inclusive('\n') {
         let remark = ["\t// .globl\t", "\t// .weak\t"];
         if let Some(name) = remark.iter().find_map(|begin| line.strip_prefix(begin)) {
             found.remarks.insert(name.trim_end(), line);
             continue;
+        }
+        if item.is_empty() && is_of_demoted(line) {
+            found.items.push(PtxItem::demoted(line));
+            continue;
+        }
+        if item.is_empty() && line == "\n" {
+            blanks.push(found.items.len());
         }
         item.push_str(line);
         depth = (depth + line.matches('{').count()).checked_sub(line.matches('}').count())?;
@@ -211,7 +259,50 @@ fn items(text: &str) -> Option<PtxItems<'_>> {
             }
         }
     }
+    let is_function = |item: &PtxItem| item.kind == PtxItemKind::Definition;
+    let first = found.items.iter().position(is_function);
+    found.has_blank = first.is_some_and(|place| blanks.contains(&place));
+    add_demoted(&mut found.items, &blanks);
     item.trim().is_empty().then_some(found)
+}
+
+/// Adds the comments about demoted variables to the items of a text that has blank lines in their
+/// place: one in an object or in a fat binary. The variables are inside kernels, in the same order.
+/// `blanks` tells before which items there are blank lines.
+fn add_demoted(items: &mut Vec<PtxItem>, blanks: &[usize]) {
+    let is_variable = |item: &PtxItem| item.kind == PtxItemKind::Variable;
+    if items.iter().any(|item| is_of_demoted(&item.text)) {
+        return;
+    }
+    let bodies = items.iter().filter(|item| item.kind == PtxItemKind::Definition);
+    let inside = bodies.flat_map(|item| item.text.lines()).map(str::trim_start);
+    // `.shared .align 4 .b8 name[64];`
+    let shared = inside.filter_map(|line| line.strip_prefix(".shared ")?.split(['[', ';']).next());
+    let demoted: Vec<PtxItem> = shared
+        .filter_map(|head| head.split_ascii_whitespace().next_back())
+        .map(|name| PtxItem::demoted(&format!("// {name} has been demoted\n")))
+        .collect();
+    let start = items.iter().take_while(|item| item.kind == PtxItemKind::Declaration).count();
+    let (first, end) = match items.iter().position(is_variable) {
+        Some(first) => (first, items.iter().rposition(is_variable).map_or(first, |last| last + 1)),
+        None => (start, start),
+    };
+    let within = blanks.iter().copied().filter(|place| (first + 1..end).contains(place));
+    // One of those behind the variables is in front of the first function.
+    let behind = blanks.iter().copied().filter(|place| *place == end).skip(1);
+    let mut places: Vec<usize> =
+        if first == end { Vec::new() } else { within.chain(behind).collect() };
+    let Some(before) = demoted.len().checked_sub(places.len()) else { return };
+    places.splice(0..0, vec![first; before]);
+    for (place, item) in places.into_iter().zip(demoted).rev() {
+        items.insert(place, item);
+    }
+}
+
+/// True for the comment in place of a variable in shared memory that one kernel has for itself. It
+/// stands among the other variables, in their order.
+fn is_of_demoted(line: &str) -> bool {
+    line.starts_with("// ") && line.trim_end().ends_with(" has been demoted")
 }
 
 /// The item of `text`, a function or variable.
@@ -288,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_the_order_of_an_object() {
+    fn variables_have_the_order_of_the_other_text() {
         let [first, second] = [".shared .u32 a;\n", ".global .u32 b;\n"];
         let text = |variables: &str| {
             let function = function(".visible ", "one", 0, "");
@@ -296,8 +387,7 @@ mod tests {
         };
         let [ours, theirs] = [text(&format!("{second}{first}")), text(&format!("{first}{second}"))];
         let [ours, theirs] = [ours.as_bytes(), theirs.as_bytes()];
-        assert_eq!(in_order_of_object(ours, theirs).unwrap().as_bytes(), theirs);
-        assert_eq!(in_order_of(ours, theirs).unwrap().as_bytes(), ours);
+        assert_eq!(in_order_of(ours, theirs).unwrap().as_bytes(), theirs);
     }
 
     #[test]
@@ -317,5 +407,40 @@ mod tests {
         let text = "my_prototype_3 prototype_3 x$L__BB3_1 $L__BB3_1 $L__BBx";
         let numbered = numbered(text, 7, &mut HashMap::new());
         assert_eq!(numbered, "my_prototype_3 prototype_0 x$L__BB3_1 $L__BB7_1 $L__BBx");
+    }
+
+    #[test]
+    fn calls_keep_the_order_of_their_numbers() {
+        let text = "{ // callseq 9, 0\n\tprototype_9 : .callprototype ()_ ();\n} // callseq 9\n\
+                    { // callseq 7, 0\n} // callseq 7\nmy_callseq 9\n";
+        let mut calls = HashMap::from([(1, 0)]);
+        let made = numbered(text, 3, &mut calls);
+        assert_eq!(
+            made,
+            "{ // callseq 2, 0\n\tprototype_2 : .callprototype ()_ ();\n} // callseq 2\n\
+             { // callseq 1, 0\n} // callseq 1\nmy_callseq 9\n"
+        );
+        assert_eq!(calls.len(), 3);
+    }
+
+    #[test]
+    fn demoted_variables_stand_where_an_object_has_blank_lines() {
+        let kernel = |name: &str, shared: &str| {
+            format!(".visible .entry {name}(\n)\n{{\n{shared}\tret;\n\n}}\n")
+        };
+        let (a, b) = (".global .u32 a;\n", ".global .u32 b;\n");
+        let [s, t, u] = ["s", "t", "u"].map(|name| format!("// {name} has been demoted\n"));
+        let inside = |name: &str| format!("\t.shared .align 4 .b8 {name}[8];\n");
+        let kernels = kernel("one", &inside("s"))
+            + &kernel("two", &format!("{}{}", inside("t"), inside("u")));
+        let ours = format!("{HEADER}{u}{b}{s}{a}{t}\n{kernels}");
+        // Behind the blank line of `.globl`.
+        let before_all = format!("{HEADER}\n\n{a}\n{b}\n\n{kernels}");
+        let expected = format!("{HEADER}{s}{a}{t}{b}{u}\n{kernels}");
+        assert_eq!(in_order_of(ours.as_bytes(), before_all.as_bytes()).unwrap(), expected);
+        // These are not theirs, so each stays in front of the variable that follows.
+        let fewer = format!("{HEADER}\n{a}{b}\n\n\n\n\n\n{kernels}");
+        let expected = format!("{HEADER}{s}{a}{u}{b}{t}\n{kernels}");
+        assert_eq!(in_order_of(ours.as_bytes(), fewer.as_bytes()).unwrap(), expected);
     }
 }

@@ -97,6 +97,10 @@ impl Outline {
             let weak = symbol.binding() == stb::WEAK;
             match symbol.section {
                 SymbolSection::Undefined if symbol.is_function() => outline.need(name),
+                // An `extern` array. Every compiler of a whole program aligns it to 16 bytes.
+                SymbolSection::Undefined if symbol.is_shared() => {
+                    outline.roots.variable(name, RootSpace::Shared, 0);
+                }
                 SymbolSection::Undefined => {}
                 _ if symbol.is_function() && !symbol.is_entry() => outline.roots.function(name),
                 _ if symbol.is_shared() => {
@@ -154,6 +158,18 @@ impl Outline {
     /// True if the PTX has functions that other code cannot see.
     pub(super) fn has_local_functions(&self) -> bool {
         !self.local.is_empty()
+    }
+
+    /// True if `ptx`, in which these names stay, has a function that other code cannot see and that
+    /// is none of theirs. A link may leave more functions than the images beside LTO-IR have: with
+    /// `-g` nothing is inlined.
+    pub(super) fn lacks_functions_of(&self, ptx: &[u8]) -> bool {
+        // One of several functions of a name has a number behind `$`.
+        let is_known = |name: &String| {
+            let begin = name.rsplit_once('$').map(|(begin, _)| begin);
+            self.local.contains(name) || begin.is_some_and(|begin| self.local.contains(begin))
+        };
+        !Outline::of_ptx(ptx).local.iter().all(is_known)
     }
 
     /// The kernels of PTX.

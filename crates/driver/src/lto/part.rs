@@ -18,6 +18,7 @@ use culd_link::Session;
 use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
 use super::order::in_order_of;
+use super::outline::Outline;
 use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
     CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PtxCompilation,
@@ -76,10 +77,7 @@ impl<'a> LinkTime<'a, '_> {
         }
         // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
         // module of names is a second piece, which changes the order: see `in_order`.
-        let of_ptx = |piece: &LtoPiece<'_>| {
-            piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
-        };
-        if !names.unknown.is_empty() || !self.found.lto.iter().all(of_ptx) {
+        if !names.unknown.is_empty() || !self.found.lto.iter().all(has_ptx) {
             return TextWay::Object;
         }
         // The compiler makes definitions without a name in that module local, and takes what all
@@ -120,12 +118,38 @@ impl<'a> LinkTime<'a, '_> {
             self.complete(&mut names, &words);
         }
         if !all_unknown && names.failure.is_none() && self.object_tells_more(&names) {
-            let object = self.object().ok();
-            let text = object.and_then(|object| ObjectText::of(&object.bytes));
-            names.object_text = text.map(|text| text.ptx);
+            self.ask_object(&mut names);
         }
-        let module = names.outline.roots.module_with(self.needed());
-        match (self.ptx(false, module.as_deref()), names.failure) {
+        let mut made = self.text_of_names(&mut names)?;
+        if names.object_text.is_none() && names.outline.lacks_functions_of(&made.bytes) {
+            self.ask_object(&mut names);
+            if names.object_text.is_some() {
+                made = self.text_of_names(&mut names)?;
+            }
+        }
+        let LtoOutput { bytes, said } = made;
+        let parts = &self.found.lto;
+        let bytes = in_order(parts, bytes, names.object_text.as_deref());
+        let bytes = match names.object_text {
+            Some(text) => text::as_in_object(&in_order(parts, text, None), bytes),
+            None => bytes,
+        };
+        Ok(LtoOutput { bytes, said })
+    }
+
+    /// Adds what an object of all LTO-IR tells to `names`, if there is one.
+    fn ask_object(&mut self, names: &mut LtoNames<'a>) {
+        let object = self.object().ok();
+        if let Some(text) = object.and_then(|object| ObjectText::of(&object.bytes)) {
+            names.outline.add(Outline::of_ptx(&text.ptx));
+            names.object_text = Some(text.ptx);
+        }
+    }
+
+    /// The text in which `names` stay, as the library makes it.
+    fn text_of_names(&mut self, names: &mut LtoNames<'a>) -> Result<LtoOutput, InputStop> {
+        let RootModule { text: module, undefined } = self.root_module(&mut names.outline);
+        match (self.ptx(false, module.as_deref()), names.failure.take()) {
             (Err(failure), _) => Err(self.failed(failure)),
             // Definitions that only other code uses would be missing.
             (Ok(made), Some(failure)) => {
@@ -133,22 +157,28 @@ impl<'a> LinkTime<'a, '_> {
                 Err(self.failed(failure))
             }
             (Ok(LtoOutput { bytes, said }), None) => {
-                let parts = &self.found.lto;
-                let bytes = in_order(parts, bytes, names.object_text.as_deref());
-                let bytes = match names.object_text {
-                    Some(text) => text::as_in_object(&in_order(parts, text, None), bytes),
-                    None => bytes,
-                };
-                Ok(LtoOutput { bytes, said })
+                let undefined = undefined.iter().map(String::as_str);
+                Ok(LtoOutput { bytes: text::without_declarations(&bytes, undefined), said })
             }
         }
     }
 
     /// True if an object tells something of the text by names where the text counts: about
-    /// variables, or the order of functions that nothing is inlined into (`-g`).
+    /// variables, their order where no PTX does, or functions that nothing is inlined into (`-g`).
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
-        let in_order = self.options.flag(OptionId::Debug) && self.found.lto.len() == 1;
-        self.text_counts() && (in_order || names.outline.roots.change_variables(self.is_newer()))
+        let [one, ..] = self.found.lto.as_slice() else { return false };
+        let without_order = self.found.lto.len() == 1 && !has_ptx(one);
+        self.text_counts()
+            && (without_order
+                || self.options.makes_debug_information()
+                || names.outline.roots.change_variables(self.is_newer()))
+    }
+
+    /// The module of the names in `outline` and of the functions that other inputs need.
+    fn root_module(&self, outline: &mut Outline) -> RootModule {
+        let needed = self.needed();
+        let undefined = needed.iter().filter(|name| !outline.defines(name)).cloned().collect();
+        RootModule { text: outline.roots.module_with(needed), undefined }
     }
 
     /// The functions that other inputs need.
@@ -207,12 +237,9 @@ impl<'a> LinkTime<'a, '_> {
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
         };
-        let needed = self.needed();
-        let is_undefined = |name: &&String| !names.outline.defines(name);
-        let undefined = needed.iter().filter(is_undefined).cloned().collect();
+        let module = self.root_module(&mut names.outline);
         let alignments = mem::take(&mut names.outline.shared_alignments);
-        let guess =
-            Guess { module: names.outline.roots.module_with(needed), undefined, alignments };
+        let guess = Guess { module, alignments };
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let (send, receive) = mpsc::channel();
         // An object takes longer than a text, so the program that runs already makes it. It ends
@@ -258,7 +285,7 @@ impl<'a> LinkTime<'a, '_> {
 
     /// A cubin of the text that is nvlink's if `guess` is right. `send` takes the text.
     fn guess(&mut self, guess: &Guess, send: Sender<Vec<u8>>) -> Result<Vec<u8>, InputStop> {
-        let Guess { module, undefined, alignments } = guess;
+        let Guess { module: RootModule { text: module, undefined }, alignments } = guess;
         let begin = Instant::now();
         let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
         let text = text::without_declarations(&made.bytes, undefined.iter().map(String::as_str));
@@ -271,12 +298,17 @@ impl<'a> LinkTime<'a, '_> {
     }
 }
 
-/// What brings the text by names nearest to nvlink's. The object tells whether it is the same.
-struct Guess {
-    /// The names that must stay, as NVVM IR.
-    module: Option<String>,
+/// The names that must stay.
+struct RootModule {
+    /// In NVVM IR.
+    text: Option<String>,
     /// Functions in it that no LTO-IR defines: nvlink's text does not declare them.
     undefined: Vec<String>,
+}
+
+/// What brings the text by names nearest to nvlink's. The object tells whether it is the same.
+struct Guess {
+    module: RootModule,
     /// The alignments in bytes of variables in shared memory, which the module changes.
     alignments: BTreeMap<String, u64>,
 }
@@ -317,6 +349,11 @@ impl Judge<'_, '_> {
         let job = PtxJob { text: &text, options: String::new() };
         Verdict::Other(said, time, compiler.compile_one(&job, session))
     }
+}
+
+/// True if there is PTX next to the LTO-IR.
+fn has_ptx(piece: &LtoPiece<'_>) -> bool {
+    piece.sibling.as_ref().is_some_and(|sibling| sibling.kind() == ImageKind::Ptx)
 }
 
 /// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the LTO-IR,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use culd_cubin::Cubin;
 
-use super::order::in_order_of_object;
+use super::order::in_order_of;
 use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
 use super::source_lines;
@@ -97,7 +97,7 @@ pub(super) fn with_shared_alignments(text: Vec<u8>, alignments: &BTreeMap<String
 /// what it aligns in larger pieces.
 pub(super) fn as_in_object(object: &[u8], text: Vec<u8>) -> Vec<u8> {
     let aligned = with_shared_alignments(text.clone(), &Outline::of_ptx(object).shared_alignments);
-    let ordered = in_order_of_object(&aligned, object).map_or(aligned, String::into_bytes);
+    let ordered = in_order_of(&aligned, object).map_or(aligned, String::into_bytes);
     if is_same(&ordered, object, SourceLines::Lost) { ordered } else { text }
 }
 

@@ -284,7 +284,12 @@ impl CommandOptions {
         let keeps = |word: &OsString| {
             word.to_str().is_some_and(|word| WORDS.contains(&word.trim_start_matches('-')))
         };
-        self.flag(OptionId::Debug) || self.ptxas_words().iter().any(keeps)
+        self.makes_debug_information() || self.ptxas_words().iter().any(keeps)
+    }
+
+    /// True if code is compiled for debuggers.
+    pub(crate) fn makes_debug_information(&self) -> bool {
+        self.flag(OptionId::Debug) && !self.flag(OptionId::SuppressDebugInfo)
     }
 
     /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them.

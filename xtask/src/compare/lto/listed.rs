@@ -4,7 +4,7 @@
 //! difference. Guaranteed: an entry counts only for its releases and targets, and only if the rest
 //! is equal: the program in any order of its parts, or the image of another link by nvlink.
 
-use super::{LtoBench, LtoLink, both_messages, sources, steps};
+use super::{LtoBench, LtoLink, both_messages, sources, steps, target_number};
 use anyhow::{Context, Result, ensure};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::reference::compare::code::functions;
@@ -37,7 +37,7 @@ pub(super) enum ListedDifference {
     Words,
     /// nvlink loses `.ptx` files: before sm_90.
     PtxFiles,
-    /// libnvJitLink is of another build than nvlink, which PTX names in a comment: 12.4.
+    /// libnvJitLink is of another build than nvlink, which PTX names in a comment: 12.4, 13.3.
     Build,
     /// nvlink's register file has a module without name: before 13.0.
     Nameless,
@@ -84,9 +84,10 @@ impl DifferingLink<'_> {
     /// The entries of `listed` that explain the difference, by their names in the table.
     pub(super) fn accounted(&self, listed: &[ListedDifference]) -> Result<Option<String>> {
         // What is in many rows.
-        let everywhere: &[ListedDifference] = match self.toolkit() < 130 {
-            true => &[PtxFiles, Build, Demanded],
-            false => &[PtxFiles],
+        let everywhere: &[ListedDifference] = match self.toolkit() {
+            ..130 => &[PtxFiles, Build, Demanded],
+            133 => &[PtxFiles, Build],
+            _ => &[PtxFiles],
         };
         let listed = listed.iter().chain(everywhere).copied();
         let may: Vec<ListedDifference> = listed.filter(|one| self.may(*one)).collect();
@@ -101,15 +102,15 @@ impl DifferingLink<'_> {
     /// True if the entry is about this release, target and link.
     fn may(&self, listed: ListedDifference) -> bool {
         let toolkit = self.toolkit();
-        let digits: String = self.bench.arch.chars().filter(char::is_ascii_digit).collect();
-        let number: u32 = digits.parse().unwrap_or(0);
+        let number = target_number(&self.bench.arch);
         let lto = self.words.iter().filter(|word| sources::is_lto(word)).count();
         match listed {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
             Order => lto == 1 && toolkit == 132,
             Local => self.text_counts(),
             Lost => toolkit <= 134,
-            Build | Nameless => toolkit < 130,
+            Build => toolkit < 130 || toolkit == 133,
+            Nameless => toolkit < 130,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,
         }
@@ -269,11 +270,14 @@ impl DifferingLink<'_> {
             lines.map(without_numbers).collect()
         };
         let [theirs, ours] = self.both_ptx()?;
-        if theirs == ours || without_build(theirs) != without_build(ours) {
+        if theirs == ours || without_build(theirs.clone()) != without_build(ours) {
             return Ok(false);
         }
         let is_text = !self.ours.output.as_ref().is_some_and(|image| image.starts_with(b"\x7fELF"));
-        Ok(is_text || self.is_same_program(self.theirs, self.words)?)
+        // Debug information is no part of a program's text.
+        Ok(is_text
+            || self.is_same_program(self.theirs, self.words)?
+            || self.links_alike(&theirs)?)
     }
 
     /// A register file without modules called `(null)`, which nvlink before 13.0 writes.

@@ -160,6 +160,31 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          return tile[x] + later[x] + beyond(x); }\n\
          __global__ void tiles(float *p) { p[threadIdx.x] = in_tile(threadIdx.x) + *p / p[1]; }\n",
     ),
+    // An `extern` array alone.
+    (
+        "line",
+        "extern __shared__ short line[];\n\
+         __global__ void lines(short *p) { line[*p] = p[1]; __syncthreads(); p[2] = line[0]; }\n",
+    ),
+    // Variables in shared memory that one kernel has for itself.
+    (
+        "demoted",
+        "__device__ int first[2] = {1, 2}; static __constant__ int second[2] = {3, 4};\n\
+         __global__ void one(int *p) { __shared__ int s[8]; s[p[0] & 7] = p[1]; __syncthreads();\n\
+         p[2] = s[p[3] & 7] + first[p[4] & 1]; }\n\
+         __global__ void two(int *p) { __shared__ float t[8]; __shared__ double u[4];\n\
+         t[p[0] & 7] = p[1]; u[p[2] & 3] = p[3]; __syncthreads();\n\
+         p[4] = t[p[5] & 7] + u[p[6] & 3] + second[p[7] & 1]; }\n",
+    ),
+    // Functions that are inlined into others, but not with -g.
+    (
+        "inlined",
+        "template <int N> __device__ int scaled(int x) { return x * N; }\n\
+         struct Base { int at; __device__ Base(int x) : at(x) {} __device__ virtual int get(int x)\n\
+         { return x + at; } __device__ virtual ~Base() {} };\n\
+         __device__ int in_base(int x) { Base one(x); Base *p = &one; return p->get(scaled<3>(x)); }\n\
+         __global__ void bases(int *p) { *p = in_base(*p) + scaled<5>(p[1]); }\n",
+    ),
     (
         "tiled",
         "__device__ float in_tile(int); __device__ int beyond(int x) { return x * 3; }\n\
