@@ -139,3 +139,24 @@ fn what_is_named_runs() {
     assert!(command.status().unwrap().success());
     assert_eq!(world.started(), [format!("{here}/ptxas")]);
 }
+
+/// nvlink asks for the script of the link that the host's linker will make: `-shared` counts before
+/// `-r` (11.8, 12.4, 13.0 and 13.5).
+#[test]
+fn the_hosts_script_is_that_of_its_link() {
+    let world = SearchFolders::new();
+    let path = world.path("here/cc");
+    fs::write(&path, "#!/bin/sh\necho ==========\necho \"$*\"\necho ==========\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    for (options, expected) in [
+        (&[][..], "-Wl,--verbose"),
+        (&["-r"], "-r -Wl,--verbose"),
+        (&["-shared"], "-shared -Wl,--verbose"),
+        (&["-r", "-shared"], "-shared -Wl,--verbose"),
+        (&["--dialect=12.4", "--host-relocatable-link"], "-r -Wl,--verbose"),
+    ] {
+        let words = [&["-ghls=lcs-abs", "--host-ccbin=./cc"], options].concat();
+        let script = String::from_utf8(world.run(None, &words).stdout).unwrap();
+        assert_eq!(script.lines().next(), Some(expected), "{options:?} {script}");
+    }
+}

@@ -20,7 +20,13 @@ pub(crate) fn make(options: &CommandOptions) -> (String, RunOutcome) {
     let mut text = String::new();
     if options.text(OptionId::HostScript) == Some("lcs-abs") {
         let compiler = options.path(OptionId::HostCompiler).unwrap_or(Path::new("gcc"));
-        if let Some(script) = default_script(compiler) {
+        // Of both options this one counts.
+        let kind = match () {
+            () if options.flag(OptionId::Shared) => Some("-shared"),
+            () if options.flag(OptionId::Relocatable) => Some("-r"),
+            () => None,
+        };
+        if let Some(script) = default_script(compiler, kind) {
             text = format!("{script}\n");
         }
     }
@@ -32,10 +38,12 @@ pub(crate) fn make(options: &CommandOptions) -> (String, RunOutcome) {
     }
 }
 
-/// The script that the host's linker uses by itself: what `compiler -Wl,--verbose` prints between
-/// two lines of `=`. `None` if the compiler cannot be run, as in nvlink.
-fn default_script(compiler: &Path) -> Option<String> {
+/// The script that the host's linker uses by itself for this `kind` of link: what
+/// `compiler -Wl,--verbose` prints between two lines of `=`. `None` if the compiler cannot be run,
+/// as in nvlink.
+fn default_script(compiler: &Path, kind: Option<&str>) -> Option<String> {
     let output = Command::new(programs::named(compiler)?)
+        .args(kind)
         .arg("-Wl,--verbose")
         .stdin(Stdio::null())
         .stderr(Stdio::null())

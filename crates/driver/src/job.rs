@@ -400,6 +400,9 @@ pub fn link_options(
     };
     let mut link_options = LinkOptions::new(arch, tool);
     link_options.dialect = dialect;
+    // A later version than the release's own is taken for that.
+    let version = options.api_version();
+    link_options.api_version = version.map(|version| version.min(dialect.toolkit.into()));
     link_options.extra_warnings = options.flag(OptionId::ExtraWarnings);
     link_options.suppress_stack_size_warning = options.flag(OptionId::SuppressStackSizeWarning);
     link_options.report_resources = options.flag(OptionId::Verbose);

@@ -95,7 +95,8 @@ pub enum Source {
     Instruction,
     /// Nothing: the field becomes zero when the symbol is dead.
     Clear,
-    /// Nothing: marks bits of an instruction that gives up its time slice. Never written by nvlink.
+    /// Marks bits of an instruction that gives up its time slice. nvlink writes them only where all
+    /// files were compiled for virtual architectures before compute_70.
     Hint,
 }
 

@@ -97,6 +97,25 @@ impl RelocDesc {
         self.update(section, offset, |action, _| (action.source == Source::Clear).then_some(0))
     }
 
+    /// Writes `value` to fields of types that mark an instruction which yields; for all other types
+    /// nothing is written. nvlink does this where all files were compiled for virtual architectures
+    /// before compute_70.
+    pub fn apply_hint(
+        &self,
+        section: &mut [u8],
+        offset: usize,
+        value: RelocValue,
+    ) -> Result<(), PatchError> {
+        self.update(section, offset, |action, _| {
+            (action.source == Source::Hint).then_some(value.address >> action.shift)
+        })
+    }
+
+    /// Whether the type marks an instruction that yields.
+    pub fn is_yield(&self) -> bool {
+        self.actions.iter().any(|action| action.source == Source::Hint)
+    }
+
     /// Reads the fields at `offset` back into a value; bits that no field holds are zero. Works for
     /// every type, also those that [`RelocDesc::apply`] refuses.
     pub fn extract(&self, section: &[u8], offset: usize) -> Result<RelocValue, PatchError> {

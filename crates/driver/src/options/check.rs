@@ -89,16 +89,11 @@ fn reports(options: &CommandOptions) -> Result<(), UsageError> {
     }
 }
 
-/// `--cuda-api-version`: the major number has to be that of the release; white space in front of
-/// the number counts for nothing.
+/// Checks `--cuda-api-version`: the major number has to be that of the release.
 fn cuda_version(options: &CommandOptions) -> Result<(), UsageError> {
     let Some(text) = options.text(OptionId::CudaApiVersion) else { return Ok(()) };
     let major = options.release.unwrap_or(Dialect::usual()).toolkit / 10;
-    let numbers = text
-        .trim_start()
-        .split_once('.')
-        .and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
-    match numbers {
+    match super::api_version(text) {
         None => Err(UsageError::CudaVersion),
         Some((given, _)) if given == u32::from(major) => Ok(()),
         Some(_) => Err(UsageError::CudaMajor),

@@ -146,6 +146,13 @@ pub enum UsageError {
     NotSupported(&'static str),
 }
 
+/// The two numbers of a value of `--cuda-api-version`; white space in front of the first counts
+/// for nothing.
+fn api_version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim_start().split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 impl Target {
     /// The names of all targets, as `-arch` takes them.
     pub(crate) fn all_names() -> Vec<String> {
@@ -255,6 +262,12 @@ impl CommandOptions {
             OptionArity::Path(_) | OptionArity::List(_) | OptionArity::Name(_)
         ));
         self.values(id)?.last()?.to_str()
+    }
+
+    /// The value of `--cuda-api-version` as objects write it: 124 is 12.4.
+    pub(crate) fn api_version(&self) -> Option<u32> {
+        let (major, minor) = self.text(OptionId::CudaApiVersion).and_then(api_version)?;
+        Some(major.saturating_mul(10).saturating_add(minor))
     }
 
     /// The value of an option that is a path.

@@ -10,7 +10,7 @@ use std::iter::Peekable;
 
 use super::budget::WordBudget;
 use super::check::{check, conflicts, ignores_host_info, required};
-use super::table::{OptionArity, OptionId, OptionRow, RISCV64};
+use super::table::{HOST_RELOCATABLE, OptionArity, OptionId, OptionRow, RISCV64};
 use super::{CommandOptions, NewerWord, ReleaseWord, Target, UsageError, dialect, help, version};
 use crate::toolkit::marker;
 use culd_link::{DIALECTS, Dialect};
@@ -178,15 +178,20 @@ impl OptionParser {
             let (row, value) = joined(word)?;
             return self.set(row, value, depth);
         };
-        let typed = || culd_text::name(typed);
-        // nvlink before 13.0 knows `-r` by no long name (`testdata/cli/dialects.toml`).
-        let old = row.id == OptionId::Relocatable && !word.as_bytes().starts_with(b"--");
-        if !old && DIALECTS.iter().any(|release| release.has_word(row.long)) {
-            self.newer(ReleaseWord::Word(row.long), unknown(&typed()));
+        let typed_name = || culd_text::name(typed);
+        // `-r` has two long names, the first before 13.0 (`testdata/cli/dialects.toml`).
+        let long = match typed.to_str().and_then(|typed| typed.strip_prefix("--")) {
+            Some(HOST_RELOCATABLE) => HOST_RELOCATABLE,
+            Some(_) => row.long,
+            None if row.id == OptionId::Relocatable => "",
+            None => row.long,
+        };
+        if DIALECTS.iter().any(|release| release.has_word(long)) {
+            self.newer(ReleaseWord::Word(long), unknown(&typed_name()));
         }
         if row.takes == OptionArity::Nothing {
             return match value {
-                Some(_) => Err(UsageError::NoArgumentExpected(typed())),
+                Some(_) => Err(UsageError::NoArgumentExpected(typed_name())),
                 None => self.set(row, OsStr::new(""), depth),
             };
         }
@@ -197,7 +202,7 @@ impl OptionParser {
             return self.set(row, value.as_deref().unwrap_or(OsStr::new(default)), depth);
         }
         let value = value.or_else(|| rest.next());
-        let value = value.ok_or_else(|| UsageError::ArgumentExpected(typed()))?;
+        let value = value.ok_or_else(|| UsageError::ArgumentExpected(typed_name()))?;
         self.set(row, &value, depth)
     }
 

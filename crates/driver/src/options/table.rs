@@ -106,6 +106,8 @@ const RELEASES: &[&str] = &[
     "auto", "11.8", "12.0", "12.1", "12.2", "12.3", "12.4", "12.5", "12.6", "12.8", "12.9", "13.0",
     "13.1", "13.2", "13.3", "13.4", "13.5",
 ];
+/// The long name of `-r` before 13.0.
+pub(super) const HOST_RELOCATABLE: &str = "host-relocatable-link";
 const SCRIPTS: &[&str] = &["lcs-abs", "lcs-aug"];
 
 /// All options, by origin and name.
@@ -221,6 +223,7 @@ impl OptionRow {
     pub fn typed(typed: &str) -> Option<&'static OptionRow> {
         let name = typed.strip_prefix('-')?;
         TABLE.iter().find(|row| match name.strip_prefix('-') {
+            Some(HOST_RELOCATABLE) => row.id == OptionId::Relocatable,
             Some(long) => row.long == long,
             None => row.short == name && !name.is_empty(),
         })

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use culd_cubin::attr::Record;
+use culd_cubin::attr::{self, Record};
 use culd_cubin::callgraph::Edge;
 use culd_cubin::compat::code::ISA_CLASS;
 use culd_cubin::elf::{stb, sto, stt};
@@ -136,6 +136,9 @@ impl<'d> ClashCheck<'d> {
         };
         check.symbols();
         check.fragments();
+        if let Some(limit) = options.api_version {
+            check.api_versions(limit);
+        }
         let mut failed = false;
         if !options.disable_infos && check.clashes.has_extensible && !object.may_extend() {
             let file = object.name.to_owned();
@@ -188,16 +191,38 @@ impl<'d> FileCheck<'_, 'd> {
     /// Checks the tensor memory attributes of accepted functions, dead ones included, and of strong
     /// functions that clash.
     fn fragments(&mut self) {
-        let object = self.object;
-        for &(list, way) in &object.records.tensor_memory {
-            let function =
-                object.section(list).info_section().and_then(|c| object.code_function(c));
-            let weak = |index| object.symbol(index).binding() == stb::WEAK;
-            let lost = |index| self.symbols.fate(self.id, index) == Fate::Lost && weak(index);
-            if !function.is_some_and(lost) {
+        for &(list, way) in &self.object.records.tensor_memory {
+            if !self.is_of_lost_copy(list) {
                 self.tensor_memory(way);
             }
         }
+    }
+
+    /// Reports each function, of the same ones, that was compiled for a later version of CUDA's
+    /// interface than `limit` (transcripts *cuda-api-version-...* of testdata/cli).
+    fn api_versions(&mut self, limit: u32) {
+        let object = self.object;
+        let lists = object.function_infos().filter(|&list| !self.is_of_lost_copy(list));
+        let mut lines = Vec::new();
+        for list in lists {
+            let records = object.info_records(list);
+            for record in records.filter(|record| record.code == attr::code::CUDA_API_VERSION) {
+                if let Some(version) = record.word(0).filter(|&version| version > limit) {
+                    let file = object.name.to_owned();
+                    let line = Message::LaterApiVersion { file, version, limit };
+                    lines.push((line, Vec::new()));
+                }
+            }
+        }
+        self.lines.extend(lines);
+    }
+
+    /// True for the attributes of a weak function of which another copy counts.
+    fn is_of_lost_copy(&self, list: SectionIndex) -> bool {
+        let object = self.object;
+        let function = object.section(list).info_section().and_then(|c| object.code_function(c));
+        let weak = |index| object.symbol(index).binding() == stb::WEAK;
+        function.is_some_and(|index| self.symbols.fate(self.id, index) == Fate::Lost && weak(index))
     }
 
     /// Checks that the whole program allocates tensor memory in the same way; reports each place

@@ -47,11 +47,11 @@ impl LinkedProgram<'_, '_> {
     pub(crate) fn check(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
         self.functions_fit(diags)?;
         self.literals_fit(diags)?;
-        self.never_called(diags);
         let silent = self.options.suppress_stack_size_warning || self.options.disable_infos;
         if !silent && !self.options.relocatable {
             self.stack_sizes(diags);
         }
+        self.never_called(diags);
         // nvlink reports nothing after this (case errors-unified/after-stack-sizes).
         if let Some(problem) = &self.unified {
             return Err(diags.fatal(problem.clone()));
@@ -186,13 +186,18 @@ impl LinkedProgram<'_, '_> {
     }
 
     /// Warns about functions that are kept because their address is taken, though no kernel calls
-    /// them, directly or through others (case indirect/never-called).
+    /// them, directly or through others (case indirect/never-called). Kernels that nothing defines
+    /// are none of them (case indirect/never-called-kernels).
     fn never_called(&self, diags: &mut Diagnostics) {
         if !self.options.extra_warnings || self.options.disable_infos {
             return;
         }
-        for &function in self.graph.unreached() {
-            let function = self.function_name(function);
+        for &node in self.graph.unreached() {
+            let symbol = &self.merged.draft.symbols[self.merged.function(&self.graph, node)];
+            if symbol.section.is_none() && symbol.is_entry() {
+                continue;
+            }
+            let function = self.function_name(node);
             diags.warning(Message::NeverCalled { function });
         }
     }

@@ -101,6 +101,7 @@ impl Message {
             | Message::MissingIsaClass { .. }
             | Message::NoIndexFile
             | Message::TensorMemoryMismatch { .. }
+            | Message::LaterApiVersion { .. }
             | Message::MergeFailed
             | Message::ConstantTooLarge { .. }
             | Message::Internal { .. }
@@ -203,6 +204,10 @@ pub enum Message {
         "Object '{file}' cannot be linked due to version mismatch. Objects using tcgen05 in 12.x cannot be linked with 13.0 or later, they must be rebuilt with latest compiler"
     )]
     TensorMemoryMismatch { file: String },
+    #[error(
+        "Object '{file}' has cuda-api-version of {version} which is greater than version on link line ({limit})"
+    )]
+    LaterApiVersion { file: String, version: u32, limit: u32 },
     #[error("Unified symbols found but index file not specified.")]
     NoIndexFile,
     #[error("Unified id ({id}) of '{symbol}' in '{file}': {what}")]

@@ -96,6 +96,8 @@ const PATCH: &str = "-astoolspatch";
 /// which release between brought the first ones is not known, nor for 12.6 to 12.9.
 const SINCE_120: &[&str] = &["Xnvvm", "split-compile", "split-compile-extended", "uidx-file"];
 const SINCE_126: &[&str] = &["Ofast-compile", "device-stack-protector", "disable-infos"];
+/// The long name of `-r` while it was for the host's script only: nvcc says it.
+const UNTIL_129: &[&str] = &["host-relocatable-link"];
 const SINCE_130: &[&str] = &["relocatable-link"];
 const SINCE_132: &[&str] = &["verbose2"];
 const SINCE_133: &[&str] = &["link-as-tools-patch", "RISCV64"];
@@ -245,9 +247,9 @@ dialects! {
     /// sm_75 takes objects of sm_70.
     takes_volta: bool = before(130);
     /// Options, and values of options, that 11.8 does not have.
-    words: &'static [&'static [&'static str]] = steps(&[], &[
-        (120, &[SINCE_120]),
-        (126, &[SINCE_120, SINCE_126]),
+    words: &'static [&'static [&'static str]] = steps(&[UNTIL_129], &[
+        (120, &[UNTIL_129, SINCE_120]),
+        (126, &[UNTIL_129, SINCE_120, SINCE_126]),
         (130, &[SINCE_120, SINCE_126, SINCE_130]),
         (132, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132]),
         (133, &[SINCE_120, SINCE_126, SINCE_130, SINCE_132, SINCE_133]),

@@ -26,6 +26,8 @@ pub struct LinkOptions {
     pub tool: ToolRecord,
     /// `-g`: no function is dead, and shared variables keep their symbols.
     pub debug: bool,
+    /// `--cuda-api-version`: code made for a later version of CUDA's interface is refused.
+    pub api_version: Option<u32>,
     /// `-suppress-debug-info`: of the effects of `-g`, only that no function is dead.
     pub suppress_debug_info: bool,
     /// `-astoolspatch`: no function is dead, and each must be compiled as a tools patch.
@@ -75,6 +77,7 @@ impl LinkOptions {
             dialect: Dialect::usual(),
             tool,
             debug: false,
+            api_version: None,
             suppress_debug_info: false,
             tools_patch: false,
             relocatable: false,

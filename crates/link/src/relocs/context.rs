@@ -91,7 +91,7 @@ impl RelocContext<'_, '_> {
                 desc.fits_added(bytes, self.record.offset as usize, value).unwrap_or(true)
             }
             PatchMode::Set => desc.fits(value),
-            PatchMode::Clear => true,
+            PatchMode::Clear | PatchMode::Hint => true,
         };
         let bits = desc.address_bits().filter(|_| !fits)?;
         let symbol = self.input.object.symbol(self.record.symbol);

@@ -21,6 +21,8 @@ pub(crate) enum PatchMode {
     Add,
     /// Clears the field: it refers to a dead function.
     Clear,
+    /// Overwrites a field that only old programs get.
+    Hint,
 }
 
 impl FieldPatch {
@@ -31,6 +33,7 @@ impl FieldPatch {
             PatchMode::Set => self.desc.apply(bytes, offset, self.value),
             PatchMode::Add => self.desc.add(bytes, offset, self.value),
             PatchMode::Clear => self.desc.clear(bytes, offset),
+            PatchMode::Hint => self.desc.apply_hint(bytes, offset, self.value),
         };
         done.expect("type and place of every patch are checked when it is made");
     }

@@ -8,7 +8,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::elf::{stb, sto, stt};
-use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolSection};
+use culd_cubin::{RelocEntry, SectionIndex, Symbol, SymbolIndex, SymbolSection};
 use culd_reloc::{Observed, ReferenceTreatment, RelocDesc, RelocValue};
 
 use super::context::RelocContext;
@@ -146,6 +146,14 @@ impl<'d> RelocResolver<'_, 'd> {
         };
         if self.half == Half::Mercury && observed == Some(Observed::Rejected) {
             return Resolution::Fatal(Box::new(UNEXPECTED_MERCURY));
+        }
+        if self.drops_yields
+            && context.record.symbol == SymbolIndex(0)
+            && let Some(desc) = context.desc.filter(|desc| desc.is_yield())
+        {
+            let (value, mode) = (context.value(0, 0), PatchMode::Hint);
+            let recorded_as = RecordedAs::Null;
+            return Resolution::Applied(AppliedRecord { desc, value, mode, recorded_as, base: 0 });
         }
         match self.resolved_symbol(context) {
             ResolvedSymbol::Gone if observed == Some(Observed::FunctionOnly) => {

@@ -30,6 +30,9 @@ pub(super) struct RelocResolver<'a, 'd> {
     pub(super) constants_size: Option<u64>,
     /// `--preserve-relocs`: applied records are listed in `.nv.resolvedrela`.
     pub(super) preserve: bool,
+    /// All code is compiled for virtual architectures before compute_70, whose threads need not
+    /// yield: instructions that do become others (case dialects/yields-12-6).
+    pub(super) drops_yields: bool,
     /// `-g`.
     pub(super) debug: bool,
     /// The half whose records are resolved.
@@ -58,6 +61,7 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             unified: program.options.keeps_unified(),
             constants_size: draft.constant_variables().map(|bank| draft.sections[bank].size),
             preserve: program.options.preserve_relocs,
+            drops_yields: program.objects.iter().all(|(_, object)| object.cuinfo.virtual_sm < 70),
             debug: program.options.for_debugger(),
             half: Half::Sass,
             rebuilt,
