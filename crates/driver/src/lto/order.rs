@@ -51,6 +51,7 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
     let whole = String::from_utf8(text.to_vec()).ok()?;
     let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
+    let whole = with_unnamed_of(&whole, &sibling).unwrap_or(whole);
     let (text, source_tables) = SourceTables::split(&whole)?;
     let (ours, theirs) = (items(text)?, items(&sibling)?);
     let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
@@ -66,11 +67,10 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     let mut is_sorted = functions.is_sorted_by_key(|item| places.get(item.name.as_str()));
     functions.sort_by_key(|item| places.get(item.name.as_str()));
     let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
-    if let Some(places) = places_of(&variables, &place_of(PtxItemKind::Variable)) {
-        let place = |item: &&PtxItem| places.get(item.name.as_str());
-        is_sorted &= variables.is_sorted_by_key(place);
-        variables.sort_by_key(place);
-    }
+    let places = places_of(&variables, &place_of(PtxItemKind::Variable));
+    let place = |item: &&PtxItem| places.get(item.name.as_str());
+    is_sorted &= variables.is_sorted_by_key(place);
+    variables.sort_by_key(place);
     if is_sorted {
         return Some(whole);
     }
@@ -93,23 +93,52 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     source_tables.numbered(made + tail)
 }
 
-/// The places of `variables` among those of the sibling, `named`; `None` if it lacks one. An object
-/// has no comments, and there a demoted variable stays in front of the one that follows.
+/// The places of `variables` among those of the sibling, `named`. Those that it lacks are behind:
+/// libdevice's, which optimization removed there. An object has no comments, and there a demoted
+/// variable stays in front of the one that follows.
 fn places_of<'i>(
     variables: &[&'i PtxItem],
     named: &HashMap<&str, usize>,
-) -> Option<HashMap<&'i str, usize>> {
+) -> HashMap<&'i str, usize> {
     let mut places = HashMap::new();
     let mut next = usize::MAX;
     for item in variables.iter().rev() {
         next = match named.get(item.name.as_str()) {
             Some(place) => *place,
             None if is_of_demoted(&item.text) => next,
-            None => return None,
+            None => usize::MAX,
         };
         places.insert(item.name.as_str(), next);
     }
-    Some(places)
+    places
+}
+
+/// `text` with the numbers that `other` gives variables without names (`__unnamed_1`, the texts of
+/// `assert`), as far as one there has the same contents.
+fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
+    const MARK: &str = "__unnamed_";
+    let unnamed = |text: &str| -> Option<Vec<(usize, String)>> {
+        let items = items(text)?.items.into_iter();
+        let items = items.filter(|item| item.kind == PtxItemKind::Variable);
+        let number = |item: PtxItem| {
+            let number = item.name.strip_prefix(MARK)?.parse().ok()?;
+            Some((number, item.text.replacen(&item.name, MARK, 1)))
+        };
+        Some(items.filter_map(number).collect())
+    };
+    let (ours, mut theirs) = (unnamed(text)?, unnamed(other)?);
+    let mut same = Vec::new();
+    for (number, contents) in &ours {
+        let place = theirs.iter().position(|(_, other)| other == contents)?;
+        same.push((theirs.remove(place).0, *number));
+    }
+    // Both are counted, but the other text may have more of them.
+    same.sort_unstable();
+    let mut counted: Vec<usize> = ours.iter().map(|(number, _)| *number).collect();
+    counted.sort_unstable();
+    let numbers: HashMap<usize, usize> =
+        same.iter().map(|(_, number)| *number).zip(counted).collect();
+    Some(renumbered(text, MARK, |number| numbers.get(&number).copied().unwrap_or(number)))
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that
@@ -442,5 +471,19 @@ mod tests {
         let fewer = format!("{HEADER}\n{a}{b}\n\n\n\n\n\n{kernels}");
         let expected = format!("{HEADER}{s}{a}{u}{b}{t}\n{kernels}");
         assert_eq!(in_order_of(ours.as_bytes(), fewer.as_bytes()).unwrap(), expected);
+    }
+
+    #[test]
+    fn variables_without_names_are_numbered_by_their_contents() {
+        let function = function(".visible ", "f", 0, "\tmov %rd1, __unnamed_1;\n");
+        let variable = |number: usize, value: usize| {
+            format!(".global .b8 __unnamed_{number}[2] = {{{value}}};\n")
+        };
+        let ours = format!("{HEADER}{}{}\n{function}", variable(1, 30), variable(2, 10));
+        let [a, b, c] = [variable(1, 10), variable(2, 20), variable(3, 30)];
+        let theirs = format!("{HEADER}{a}{b}{c}\n{function}");
+        let renamed = function.replace("__unnamed_1", "__unnamed_2");
+        let expected = format!("{HEADER}{a}{}\n{renamed}", variable(2, 30));
+        assert_eq!(in_order_of(ours.as_bytes(), theirs.as_bytes()), Some(expected));
     }
 }

@@ -163,15 +163,17 @@ impl<'a> LinkTime<'a, '_> {
         }
     }
 
-    /// True if an object tells something of the text by names where the text counts: about
-    /// variables, their order where no PTX does, or functions that nothing is inlined into (`-g`).
+    /// True if an object tells something of the text by names where the text counts: alignments of
+    /// variables, the order where no PTX does, functions that nothing is inlined into (`-g`), or
+    /// numbers of local names, which the newer compiler counts with those of the module.
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let [one, ..] = self.found.lto.as_slice() else { return false };
         let without_order = self.found.lto.len() == 1 && !has_ptx(one);
         self.text_counts()
             && (without_order
+                || self.is_newer()
                 || self.options.makes_debug_information()
-                || names.outline.roots.change_variables(self.is_newer()))
+                || names.outline.roots.has_shared())
     }
 
     /// The module of the names in `outline` and of the functions that other inputs need.

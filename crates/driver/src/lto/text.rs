@@ -7,11 +7,11 @@
 //! other code it is the text that nvlink compiles, in its order.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use culd_cubin::Cubin;
 
-use super::order::in_order_of;
+use super::order::{in_order_of, is_of_name};
 use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
 use super::source_lines;
@@ -92,11 +92,63 @@ pub(super) fn with_shared_alignments(text: Vec<u8>, alignments: &BTreeMap<String
     lines.collect::<String>().into_bytes()
 }
 
+/// `text` with the numbers that `object` gives local names of which the program has several
+/// (`$str$5`). Both count up, but the module of names takes part. Numbers stay where one of the
+/// texts has more of them.
+fn with_numbers_of(text: &[u8], object: &[u8]) -> Option<Vec<u8>> {
+    // Copied first: an input may change while it is read (docs/RELIABILITY.md).
+    let text = String::from_utf8(text.to_vec()).ok()?;
+    let object = String::from_utf8(object.to_vec()).ok()?;
+    let (ours, theirs) = (numbers_of_names(&text), numbers_of_names(&object));
+    let mut others = HashMap::new();
+    for (name, numbers) in &ours {
+        if let Some(named) = theirs.get(name).filter(|named| named.len() == numbers.len()) {
+            others.extend(numbers.iter().map(|number| (*name, *number)).zip(named.iter().copied()));
+        }
+    }
+    let mut made = String::with_capacity(text.len());
+    for word in words(&text) {
+        let other = |(name, number, rest)| Some((name, others.get(&(name, number))?, rest));
+        match numbered_name(word).and_then(other) {
+            Some((name, number, rest)) => made.extend([name, "$", &number.to_string(), rest]),
+            None => made.push_str(word),
+        }
+    }
+    Some(made.into_bytes())
+}
+
+/// The numbers behind each local name that has some.
+fn numbers_of_names(text: &str) -> BTreeMap<&str, BTreeSet<u32>> {
+    let mut found: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for (name, number, _) in words(text).filter_map(numbered_name) {
+        found.entry(name).or_default().insert(number);
+    }
+    found
+}
+
+/// `text` in names and what is between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(|char| !is_of_name(char)).flat_map(|part| {
+        let name = part.trim_end_matches(|char| !is_of_name(char));
+        [name, &part[name.len()..]]
+    })
+}
+
+/// The name and the number of `sqrt$6`, and what is behind them: its parameters have names of it,
+/// such as `sqrt$6_param_0`.
+fn numbered_name(word: &str) -> Option<(&str, u32, &str)> {
+    let (name, behind) = word.rsplit_once('$').filter(|(name, _)| !name.is_empty())?;
+    let rest = behind.trim_start_matches(|char: char| char.is_ascii_digit());
+    let number = behind.strip_suffix(rest)?.parse().ok()?;
+    (rest.is_empty() || rest.starts_with("_param_")).then_some((name, number, rest))
+}
+
 /// `text` by names with the variables of `object`, the text in an object: in its order, and in
 /// shared memory with its alignments. It stays if it is not nvlink's then: the compiler may read
 /// what it aligns in larger pieces.
 pub(super) fn as_in_object(object: &[u8], text: Vec<u8>) -> Vec<u8> {
-    let aligned = with_shared_alignments(text.clone(), &Outline::of_ptx(object).shared_alignments);
+    let numbered = with_numbers_of(&text, object).unwrap_or_else(|| text.clone());
+    let aligned = with_shared_alignments(numbered, &Outline::of_ptx(object).shared_alignments);
     let ordered = in_order_of(&aligned, object).map_or(aligned, String::into_bytes);
     if is_same(&ordered, object, SourceLines::Lost) { ordered } else { text }
 }
@@ -199,5 +251,18 @@ mod tests {
     fn what_is_no_object_has_no_text() {
         assert!(ObjectText::of(b"").is_none());
         assert!(ObjectText::of(b"\x7fELF").is_none());
+    }
+
+    #[test]
+    fn local_names_get_the_numbers_of_an_object() {
+        let text = b".func sqrt$11(\n.param .b64 sqrt$11_param_0\n)\n{\n$L__BB0_1:\n\
+            ld.global.u8 %r1, [$str$17];\ncall sqrt$12, f$2g, only$3;\n}\n";
+        let object = b".func sqrt$3(\nsqrt$8, $str$4, f$1g, only$1, only$2\n";
+        let made = with_numbers_of(text, object).unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&made),
+            ".func sqrt$3(\n.param .b64 sqrt$3_param_0\n)\n{\n$L__BB0_1:\n\
+             ld.global.u8 %r1, [$str$4];\ncall sqrt$8, f$2g, only$3;\n}\n"
+        );
     }
 }

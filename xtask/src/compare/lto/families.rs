@@ -3,7 +3,9 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
-use ListedDifference::{Demanded, Folder, Library, Local, Lost, Nameless, Order, Within, Words};
+use ListedDifference::{
+    Demanded, Folder, Library, Local, Lost, Nameless, Numbers, Order, Within, Words,
+};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -87,6 +89,9 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-g inlined.o ys.o -lcudadevrt", &[Order]),
             ("-g -emit-ptx inlinede.o ys.o -lcudadevrt", &[Order]),
             ("-g inlined.o x.o ys.o -lcudadevrt", &[]),
+            ("texts.o ys.o -lcudadevrt", &[]),
+            ("-emit-ptx calls.o texts.o ys.o -lcudadevrt", &[Numbers]),
+            ("-emit-ptx callsl.o textse.o ys.o -lcudadevrt", &[Numbers]),
             ("-g -suppress-debug-info local.o x.o ys.o -lcudadevrt", &[]),
             ("calls.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[]),

@@ -23,6 +23,9 @@ pub(super) enum ListedDifference {
     /// Arguments that all calls of a local function have in common are constants in it, where the
     /// text counts.
     Local,
+    /// Local names of which the program has several have other numbers, where the text counts:
+    /// 13.2, sm_100 and later.
+    Numbers,
     /// More is kept, because the name of a used symbol occurs in that of another.
     Within,
     /// libcudadevrt is left out if only dead code needs it.
@@ -46,7 +49,8 @@ pub(super) enum ListedDifference {
 }
 
 use ListedDifference::{
-    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Order, PtxFiles, Within, Words,
+    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order, PtxFiles,
+    Within, Words,
 };
 
 impl ListedDifference {
@@ -55,6 +59,7 @@ impl ListedDifference {
         match self {
             Order => "order",
             Local => "local",
+            Numbers => "numbers",
             Within => "within",
             Library => "library",
             Lost => "lost",
@@ -108,6 +113,7 @@ impl DifferingLink<'_> {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
             Order => lto == 1 && toolkit == 132,
             Local => self.text_counts(),
+            Numbers => toolkit == 132 && number >= 100 && self.text_counts(),
             Lost => toolkit <= 134,
             Build => toolkit < 130 || toolkit == 133,
             Nameless => toolkit < 130,
@@ -150,6 +156,14 @@ impl DifferingLink<'_> {
                 }
                 Local => {
                     both && self.says_the_same(self.theirs) && self.has_local_functions_only()?
+                }
+                Numbers => {
+                    let [theirs, ours] = self.both_ptx()?;
+                    let without = |text: &[u8]| without_number(&String::from_utf8_lossy(text), "$");
+                    both && self.says_the_same(self.theirs)
+                        && theirs != ours
+                        && without(&theirs) == without(&ours)
+                        && self.links_alike(&theirs)?
                 }
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {

@@ -185,6 +185,15 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ int in_base(int x) { Base one(x); Base *p = &one; return p->get(scaled<3>(x)); }\n\
          __global__ void bases(int *p) { *p = in_base(*p) + scaled<5>(p[1]); }\n",
     ),
+    // Texts, and functions of libdevice, that other files have as well.
+    (
+        "texts",
+        "#include <cstdio>\n#include <cassert>\n\
+         __global__ void says(int *p, double *d) { printf(\"%d\", *p); assert(p[1] == 3);\n\
+         d[0] = tan(d[1]) + sqrt(d[2]); }\n\
+         __global__ void says_more(int *p, double *d) { printf(\"%f\", *d); assert(p[2] == 4);\n\
+         d[3] = sin(d[4]); }\n",
+    ),
     (
         "tiled",
         "__device__ float in_tile(int); __device__ int beyond(int x) { return x * 3; }\n\
