@@ -38,7 +38,7 @@ pub(crate) use link::LinkTime;
 /// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
 /// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
 pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
-    let mut roots = Outline::of_object(object)?.roots;
+    let roots = Outline::of_object(object)?.roots;
     let others = others.iter().map(|cubin| &*cubin.bytes);
     roots.module_with(link::needed(others))
 }

@@ -117,6 +117,9 @@ fn places_of<'i>(
 /// `assert`), as far as one there has the same contents.
 fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
     const MARK: &str = "__unnamed_";
+    if !text.contains(MARK) {
+        return None;
+    }
     let unnamed = |text: &str| -> Option<Vec<(usize, String)>> {
         let items = items(text)?.items.into_iter();
         let items = items.filter(|item| item.kind == PtxItemKind::Variable);
@@ -126,11 +129,14 @@ fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
         };
         Some(items.filter_map(number).collect())
     };
-    let (ours, mut theirs) = (unnamed(text)?, unnamed(other)?);
+    let ours = unnamed(text)?;
+    let mut theirs: HashMap<String, Vec<usize>> = HashMap::new();
+    for (number, contents) in unnamed(other)?.into_iter().rev() {
+        theirs.entry(contents).or_default().push(number);
+    }
     let mut same = Vec::new();
     for (number, contents) in &ours {
-        let place = theirs.iter().position(|(_, other)| other == contents)?;
-        same.push((theirs.remove(place).0, *number));
+        same.push((theirs.get_mut(contents)?.pop()?, *number));
     }
     // Both are counted, but the other text may have more of them.
     same.sort_unstable();

@@ -148,7 +148,7 @@ impl<'a> LinkTime<'a, '_> {
 
     /// The text in which `names` stay, as the library makes it.
     fn text_of_names(&mut self, names: &mut LtoNames<'a>) -> Result<LtoOutput, InputStop> {
-        let RootModule { text: module, undefined } = self.root_module(&mut names.outline);
+        let RootModule { text: module, undefined } = self.root_module(&names.outline);
         match (self.ptx(false, module.as_deref()), names.failure.take()) {
             (Err(failure), _) => Err(self.failed(failure)),
             // Definitions that only other code uses would be missing.
@@ -177,10 +177,10 @@ impl<'a> LinkTime<'a, '_> {
     }
 
     /// The module of the names in `outline` and of the functions that other inputs need.
-    fn root_module(&self, outline: &mut Outline) -> RootModule {
+    fn root_module(&self, outline: &Outline) -> RootModule {
         let needed = self.needed();
         let undefined = needed.iter().filter(|name| !outline.defines(name)).cloned().collect();
-        RootModule { text: outline.roots.module_with(needed), undefined }
+        RootModule { text: outline.roots.clone().module_with(needed), undefined }
     }
 
     /// The functions that other inputs need.
@@ -239,7 +239,7 @@ impl<'a> LinkTime<'a, '_> {
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
         };
-        let module = self.root_module(&mut names.outline);
+        let module = self.root_module(&names.outline);
         let alignments = mem::take(&mut names.outline.shared_alignments);
         let guess = Guess { module, alignments };
         let (lines, times) = (self.lines.len(), self.found.times.len());

@@ -35,7 +35,7 @@ impl RootSpace {
 }
 
 /// Names of functions and variables, in the order in which they were added.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct RootNames {
     functions: Vec<String>,
     variables: Vec<(String, RootSpace, u64)>,
@@ -114,7 +114,7 @@ impl RootNames {
 
     /// The module of these names and of the functions that other code `needs`; `None` if there is
     /// no name.
-    pub(super) fn module_with(&mut self, needs: Vec<String>) -> Option<String> {
+    pub(super) fn module_with(mut self, needs: Vec<String>) -> Option<String> {
         needs.into_iter().for_each(|name| self.function(name));
         (!self.is_empty()).then(|| self.module())
     }
