@@ -627,25 +627,8 @@ fn hostile_names_are_text_everywhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
     fs::write(place.join("<b>.cubin"), hostile_object()).expect("an object");
-    let text = culd(
-        place,
-        &[
-            "-arch=sm_90",
-            "<b>.cubin",
-            "-o",
-            "o",
-            "--report=-",
-            "--report=r.json",
-            "--report=r.html",
-            "--report=r.txt",
-            "--map=m",
-            "--cref",
-            "--why-live=*",
-            "--print-memory-usage",
-            "--callgraph=c.dot",
-            "--callgraph=c.svg",
-        ],
-    );
+    let words = ["-arch=sm_90", "<b>.cubin", "-o", "o", "--report=-"];
+    let text = culd(place, &[&words[..], &REPORTS].concat());
     culd(place, &["-arch=sm_90", "<b>.cubin", "-o", "o", "--callgraph=c.dot"]);
     let forms = ["r.txt", "m", "c.dot", "c.svg"]
         .map(|name| (name, fs::read_to_string(place.join(name)).expect("UTF-8")));

@@ -1,12 +1,14 @@
 //! PTX in the order of nvlink's.
 //!
-//! In: PTX that libnvJitLink made of one piece of LTO-IR and of a module of names, and the PTX that
-//! nvcc made of the same source. Out: the former with functions in the order of the latter, as in
-//! nvlink's text (docs/rules/lto.md, 9), and what depends on it: declarations of functions that are
-//! used in front of their definitions, and numbers. Guaranteed: there is no result if one of the
-//! texts has anything but functions and variables, or functions that the other lacks.
+//! In: PTX that libnvJitLink made of LTO-IR and of a module of names, and other PTX of the same
+//! source: nvcc's, or that in an object. Out: the former with functions and variables in the order
+//! of the latter, as in nvlink's text (docs/rules/lto.md, 9), and what depends on it: declarations
+//! of functions that are used in front of their definitions, and numbers. Guaranteed: there is no
+//! result if one of the texts has anything but functions and variables, or if the other text lacks
+//! a function.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use super::source_lines::{self, SourceTables};
 
@@ -208,7 +210,7 @@ fn numbered(text: &str, number: usize, calls: &mut HashMap<usize, usize>) -> Str
         text = renumbered(&text, mark, |_| number);
     }
     let own: BTreeSet<usize> =
-        MARKS_OF_CALLS.iter().flat_map(|mark| numbers(&text, mark)).collect();
+        MARKS_OF_CALLS.iter().flat_map(|mark| numbers(&text, mark)).map(|(_, call)| call).collect();
     let first = calls.len();
     calls.extend(own.into_iter().enumerate().map(|(place, call)| (call, first + place)));
     for mark in MARKS_OF_CALLS {
@@ -217,41 +219,28 @@ fn numbered(text: &str, number: usize, calls: &mut HashMap<usize, usize>) -> Str
     text
 }
 
-/// The numbers behind each `mark`.
-fn numbers<'t>(text: &'t str, mark: &'t str) -> impl Iterator<Item = usize> + 't {
+/// The numbers behind each `mark` that is not inside a name, with the places of their digits.
+fn numbers<'t>(text: &'t str, mark: &'t str) -> impl Iterator<Item = (Range<usize>, usize)> + 't {
     text.match_indices(mark).filter_map(move |(place, _)| {
-        let (before, rest) = text.split_at(place);
-        let rest = rest.strip_prefix(mark).filter(|_| !before.ends_with(is_of_name))?;
-        digits(rest).parse().ok()
+        let (before, marked) = text.split_at(place);
+        let rest = marked.strip_prefix(mark).filter(|_| !before.ends_with(is_of_name))?;
+        let behind = rest.trim_start_matches(|char: char| char.is_ascii_digit());
+        let digits = text.len() - rest.len()..text.len() - behind.len();
+        let number = text[digits.clone()].parse().ok()?;
+        Some((digits, number))
     })
 }
 
-/// The digits at the start of `text`.
-fn digits(text: &str) -> &str {
-    let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
-    text.strip_suffix(rest).unwrap_or_default()
-}
-
 /// `text` with other numbers behind each `mark`.
-fn renumbered(text: &str, mark: &str, number: impl Fn(usize) -> usize) -> String {
+fn renumbered(text: &str, mark: &str, other: impl Fn(usize) -> usize) -> String {
     let mut made = String::with_capacity(text.len());
-    for (place, part) in text.split(mark).enumerate() {
-        if place == 0 {
-            made.push_str(part);
-            continue;
-        }
-        let of_name = made.ends_with(is_of_name);
-        made.push_str(mark);
-        let digits = digits(part);
-        match digits.parse() {
-            Ok(old) if !of_name => {
-                made.push_str(&number(old).to_string());
-                made.push_str(&part[digits.len()..]);
-            }
-            _ => made.push_str(part),
-        }
+    let mut done = 0;
+    for (digits, number) in numbers(text, mark) {
+        made.push_str(&text[done..digits.start]);
+        made.push_str(&other(number).to_string());
+        done = digits.end;
     }
-    made
+    made + &text[done..]
 }
 
 /// True in names of functions, instructions and registers.
@@ -334,7 +323,8 @@ fn add_demoted(items: &mut Vec<PtxItem>, blanks: &[usize]) {
     }
 }
 
-/// True for the comment in place of a variable in shared memory that one kernel has for itself. It
+/// True for the comment that the compiler writes in place of a demoted variable. Such a variable is
+/// in shared memory, one kernel alone uses it, and it is defined inside that kernel. The comment
 /// stands among the other variables, in their order.
 fn is_of_demoted(line: &str) -> bool {
     line.starts_with("// ") && line.trim_end().ends_with(" has been demoted")

@@ -166,7 +166,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
         "extern __shared__ short line[];\n\
          __global__ void lines(short *p) { line[*p] = p[1]; __syncthreads(); p[2] = line[0]; }\n",
     ),
-    // Variables in shared memory that one kernel has for itself.
+    // Demoted variables: the compiler defines each inside the only kernel that uses it.
     (
         "demoted",
         "__device__ int first[2] = {1, 2}; static __constant__ int second[2] = {3, 4};\n\
