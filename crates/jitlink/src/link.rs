@@ -21,7 +21,7 @@ use culd_lto::NvJitLink;
 
 use crate::home;
 use crate::interface::INTERFACE;
-use crate::lto;
+use crate::lto::{self, Kept, LtoCode, LtoPart};
 use crate::options::{self, JitOptions, Refusal};
 use crate::result::{InputType, ResultCode};
 
@@ -401,7 +401,7 @@ impl JitLink {
     fn link(&mut self) -> Result<(), Refusal> {
         match &self.options {
             Ok(options) if options.lto => self.link_lto(),
-            _ => self.link_cubins(),
+            _ => self.link_cubins(Vec::new()).map_err(|failure| failure.refusal),
         }
     }
 
@@ -423,15 +423,32 @@ impl JitLink {
             self.state = if is_ptx { LinkState::Compiled(bytes) } else { LinkState::Linked(bytes) };
             return Ok(());
         }
-        let made = lto::partial(compiler, options, &self.lto, &self.cubins);
-        let cubins = match self.keep_rest(made)? {
-            lto::LtoResult::Object(bytes) => vec![NamedCubin { name: lto::NAME.to_owned(), bytes }],
-            lto::LtoResult::Ptx(ptx) => {
-                self.unpack(InputType::Ptx, Format::Ptx, Some(lto::NAME), &ptx)?
+        let logs = (self.errors.len(), self.infos.len());
+        match self.link_part(Kept::Used) {
+            // NVIDIA's library fails here.
+            Err(LinkFailure { lost: true, .. }) => {
+                self.errors.truncate(logs.0);
+                self.infos.truncate(logs.1);
+                self.link_part(Kept::Visible).map_err(|failure| failure.refusal)
             }
+            linked => linked.map_err(|failure| failure.refusal),
+        }
+    }
+
+    /// Links code of LTO-IR, of which `kept` is kept, with the other inputs.
+    fn link_part(&mut self, kept: Kept) -> Result<(), LinkFailure> {
+        let (Ok(options), Some(Ok(compiler))) = (&self.options, &self.compiler) else {
+            return Ok(());
         };
-        self.cubins.extend(cubins);
-        self.link_cubins()
+        let made = lto::partial(compiler, options, &self.lto, &self.cubins, kept);
+        let LtoPart { code, may_lack } = self.keep_rest(made)?;
+        let name = lto::NAME;
+        let cubins = match code {
+            LtoCode::Object(bytes) => vec![NamedCubin { name: name.to_owned(), bytes }],
+            LtoCode::Ptx(ptx) => self.unpack(InputType::Ptx, Format::Ptx, Some(name), &ptx)?,
+        };
+        let linked = self.link_cubins(cubins);
+        linked.map_err(|failure| LinkFailure { lost: failure.lost && may_lack, ..failure })
     }
 
     /// Keeps what was said and the LTO-IR; the code.
@@ -449,22 +466,24 @@ impl JitLink {
         Ok(code)
     }
 
-    fn link_cubins(&mut self) -> Result<(), Refusal> {
+    /// Links the inputs and `more`, which come last.
+    fn link_cubins(&mut self, more: Vec<NamedCubin>) -> Result<(), LinkFailure> {
         let Ok(options) = &self.options else { return Ok(()) };
-        let dialect = options.dialect(self.cubins.iter().map(|cubin| &*cubin.bytes));
+        let cubins = || self.cubins.iter().chain(&more);
+        let dialect = options.dialect(cubins().map(|cubin| &*cubin.bytes));
         let mut link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         link_options.index.clone_from(&self.index);
         OBJECT_NAME.clone_into(&mut link_options.tool.object);
         NOTE.clone_into(&mut link_options.tool.options);
         link_options.report_resources = options.verbose;
-        let cubins = std::mem::take(&mut self.cubins);
-        let inputs: Vec<Input<'_>> = cubins
-            .iter()
+        let inputs: Vec<Input<'_>> = cubins()
             .map(|cubin| Input { name: &cubin.name, bytes: &cubin.bytes, system: false })
             .collect();
         let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
         let failed = outcome.image.is_none();
         let failure = failed.then(|| failure(&outcome.diagnostics));
+        let undefined = |line: &LinkDiagnostic| matches!(line.message, Message::Undefined { .. });
+        let lost = failed && outcome.diagnostics.iter().any(undefined);
         let mut errors = String::new();
         for diagnostic in outcome.diagnostics {
             if !is_logged(&diagnostic.message) {
@@ -484,9 +503,22 @@ impl JitLink {
             }
             (None, failure) => {
                 let (code, text) = failure.unwrap_or((ResultCode::Internal, String::new()));
-                Err((code, errors + &text))
+                Err(LinkFailure { refusal: (code, errors + &text), lost })
             }
         }
+    }
+}
+
+/// The reason why there is no image.
+struct LinkFailure {
+    refusal: Refusal,
+    /// A name is not defined.
+    lost: bool,
+}
+
+impl From<Refusal> for LinkFailure {
+    fn from(refusal: Refusal) -> Self {
+        LinkFailure { refusal, lost: false }
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use culd_driver::{NamedCubin, OptionId};
+use culd_driver::{LtoObject, NamedCubin, OptionId};
 use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
@@ -26,8 +26,10 @@ pub(crate) const NAME: &str = "ltoPtx";
 /// Options that are ours to follow, or come on their own.
 const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-uidx=", "-verbose"];
 
-/// Options about used names.
-const SELECTING: &[&str] = &["-kernels-used=", "-variables-used=", "-optimize-unused-variables"];
+/// Options about used names, which the link follows.
+const SELECTING: &[&str] = &["-kernels-used=", "-variables-used="];
+/// The option with which variables are dropped that LTO-IR does not use.
+const DROPS_VARIABLES: &str = "-optimize-unused-variables";
 
 /// An input for the compiler of LTO-IR.
 #[derive(Debug)]
@@ -155,10 +157,28 @@ pub(crate) fn whole(
     Ok(LtoCompilation { code: bytes, lto_ir, logs })
 }
 
+/// What is kept of LTO-IR that is linked with other code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// As NVIDIA's library has it: what LTO-IR uses itself that names no function of other code, a
+    /// program of its own; else all that other code can see.
+    Used,
+    /// All that other code can see, where NVIDIA's library fails.
+    Visible,
+}
+
 /// The output of NVIDIA's library for LTO-IR in a link with other code.
 #[derive(Debug)]
-pub(crate) enum LtoResult {
-    /// PTX of which everything is kept that other code can see.
+pub(crate) struct LtoPart {
+    pub(crate) code: LtoCode,
+    /// It has only what the LTO-IR uses itself, so other code may lack something.
+    pub(crate) may_lack: bool,
+}
+
+/// Code of LTO-IR.
+#[derive(Debug)]
+pub(crate) enum LtoCode {
+    /// PTX with all that is kept.
     Ptx(Vec<u8>),
     /// An object, if there is no libnvvm. It has been linked once.
     Object(Vec<u8>),
@@ -170,50 +190,97 @@ pub(crate) fn partial(
     options: &JitOptions,
     inputs: &[LtoInput],
     others: &[NamedCubin],
-) -> Result<LtoCompilation<LtoResult>, CompileFailure> {
+    kept: Kept,
+) -> Result<LtoCompilation<LtoPart>, CompileFailure> {
     let begin = Instant::now();
     let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
-    let run = |own: &[&str], want, roots: Option<&[u8]>| {
-        // The link selects.
-        let mut words = words(options, own)?;
-        words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
-        compiler
-            .compile(&CompileTask { options: &words, inputs: &inputs, want, roots })
-            .map_err(refusal)
-    };
-    // The text in an object has no comments.
-    let with_comments = options.options.keeps_ptx();
-    // With this option ptxas keeps the text by itself.
-    let keeps = options.options.flag(OptionId::Debug);
-    let with_text = ["-r", culd_driver::LTO_TEXT_OPTION];
-    let own = if keeps { &with_text[..1] } else { &with_text };
-    let CompileOutput { bytes: object, lto_ir, log, infos } = run(own, LtoTarget::Object, None)?;
+    let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
+    let part = PartialLink { compiler, options, inputs, others, kept, nvvm };
+    let CompileOutput { bytes, lto_ir, log, infos } = part.object()?;
+    let object = LtoObject::of(&bytes);
     // The library repeats lines of ptxas.
     let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
-    let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
-    let of_names = |nvvm: &Path| match culd_driver::lto_roots(&object, others) {
-        None => run(&["-ptx"], LtoTarget::Ptx, None),
-        Some(text) => {
-            let arch = words(options, &[])?;
-            let arch = arch.first().map_or("", String::as_str);
-            let roots = culd_lto::lto_ir(nvvm, &text, arch).map_err(refusal)?;
-            run(&["-ptx"], LtoTarget::Ptx, Some(roots.as_slice()))
-        }
-    };
-    let text = if with_comments { None } else { culd_driver::lto_text(&object) };
-    let code = match (text, nvvm) {
-        (Some(text), _) => LtoResult::Ptx(text),
-        (None, Some(nvvm)) => {
-            let ptx = of_names(&nvvm)?.bytes;
-            LtoResult::Ptx(culd_driver::lto_text_by_names(&object, ptx))
-        }
-        (None, None) => LtoResult::Object(object),
+    let is_program = kept == Kept::Used && object.is_program();
+    // The text in an object has no comments.
+    let text = object.text().filter(|_| !options.options.keeps_ptx());
+    // That of a program has all that other code can see, but before 13.3.
+    let relocatable = options.options.flag(OptionId::Relocatable);
+    let compiled_again =
+        is_program && !relocatable && (text.is_none() || !compiler.needs_other_code());
+    let code = match (text, &part.nvvm) {
+        _ if compiled_again => LtoCode::Ptx(part.run(&["-ptx"], LtoTarget::Ptx, None)?.bytes),
+        (Some(text), _) => LtoCode::Ptx(text.to_vec()),
+        (None, Some(nvvm)) => LtoCode::Ptx(part.text_by_names(nvvm, &object)?),
+        (None, None) => LtoCode::Object(bytes),
     };
     if options.time {
         let time = begin.elapsed().as_secs_f64() * 1e3;
         let _ = writeln!(infos, "nvJitLinkComplete time to create PTX: {time:.6}");
     }
+    let drops = options.words.iter().any(|word| word == DROPS_VARIABLES);
+    let code = LtoPart { code, may_lack: kept == Kept::Used && (is_program || drops) };
     Ok(LtoCompilation { code, lto_ir, logs: Logs { errors: log, infos } })
+}
+
+/// LTO-IR in a link with other code.
+struct PartialLink<'l> {
+    compiler: &'l NvJitLink,
+    options: &'l JitOptions,
+    inputs: Vec<culd_lto::CompileInput<'l>>,
+    others: &'l [NamedCubin],
+    kept: Kept,
+    /// NVIDIA's libnvvm.
+    nvvm: Option<PathBuf>,
+}
+
+impl PartialLink<'_> {
+    /// What the library makes with the options `own` beside those of the link, and with a module of
+    /// names.
+    fn run(
+        &self,
+        own: &[&str],
+        want: LtoTarget,
+        roots: Option<&[u8]>,
+    ) -> Result<CompileOutput, CompileFailure> {
+        let mut words = words(self.options, own)?;
+        words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
+        words.retain(|word| self.kept == Kept::Used || word != DROPS_VARIABLES);
+        words.iter_mut().for_each(|word| *word = in_one_text(word));
+        // The object's text is used, and its code is not. With -Ofc ptxas takes no other level.
+        let fast = self.options.options.text(OptionId::FastCompile).is_some();
+        let text_only = want == LtoTarget::Object && self.nvvm.is_some() && !fast;
+        words.extend(text_only.then(|| "-Xptxas=-O0".to_owned()));
+        let task = CompileTask { options: &words, inputs: &self.inputs, want, roots };
+        self.compiler.compile(&task).map_err(refusal)
+    }
+
+    /// LTO-IR of a module of names.
+    fn roots(&self, nvvm: &Path, text: &str) -> Result<Vec<u8>, CompileFailure> {
+        let words = words(self.options, &[])?;
+        let arch = words.first().map_or("", String::as_str);
+        culd_lto::lto_ir(nvvm, text, arch).map_err(refusal)
+    }
+
+    /// An object of all LTO-IR.
+    fn object(&self) -> Result<CompileOutput, CompileFailure> {
+        // With `-g` ptxas keeps the text by itself.
+        let keeps = self.options.options.flag(OptionId::Debug);
+        let mut own = vec!["-r"];
+        own.extend((!keeps).then_some(culd_driver::LTO_TEXT_OPTION));
+        // Before 13.3 the object of a program has what it uses itself, and nothing else.
+        let drops = self.kept == Kept::Visible && self.compiler.needs_other_code();
+        let roots = self.nvvm.as_deref().filter(|_| drops);
+        let roots = roots.map(|nvvm| self.roots(nvvm, &LtoObject::open_roots())).transpose()?;
+        self.run(&own, LtoTarget::Object, roots.as_deref())
+    }
+
+    /// PTX in which the names stay that `object` tells.
+    fn text_by_names(&self, nvvm: &Path, object: &LtoObject) -> Result<Vec<u8>, CompileFailure> {
+        let roots = object.roots(self.others);
+        let roots = roots.map(|text| self.roots(nvvm, &text)).transpose()?;
+        let made = self.run(&["-ptx"], LtoTarget::Ptx, roots.as_deref())?;
+        Ok(object.like_text(made.bytes))
+    }
 }
 
 /// The words for NVIDIA's library, with some of our own.
@@ -229,6 +296,15 @@ fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
         }
     }
     Ok(words)
+}
+
+/// `word`, but for the option that makes several texts of a program and links their code: only one
+/// of them could be had (docs/JITLINK.md, LTO, *extended*).
+fn in_one_text(word: &str) -> String {
+    match word.strip_prefix("-split-compile-extended=") {
+        Some(threads) => format!("-split-compile={threads}"),
+        None => word.to_owned(),
+    }
 }
 
 /// `part` of `word` for NVIDIA's library, which takes UTF-8 only.

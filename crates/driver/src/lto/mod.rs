@@ -7,10 +7,12 @@
 //! of the program. [`outline`] reads the names that it defines and needs, [`reach`] which of them
 //! kernels reach, [`roots`] writes down those that must stay, [`order`] puts functions into
 //! nvlink's order, and [`source_lines`] their files; [`text`] takes PTX out of an object and
-//! compares it; [`agreement`] finds out what the options beside LTO-IR ask for.
+//! compares it, [`object`] for libnvJitLink's interface; [`agreement`] finds out what the options
+//! beside LTO-IR ask for.
 
 mod agreement;
 mod link;
+mod object;
 mod order;
 mod outline;
 mod part;
@@ -25,44 +27,18 @@ use std::ffi::{OsStr, OsString};
 
 use culd_link::{Dialect, Session};
 
-use crate::input::{LinkCubin, LtoPiece, NamedCubin};
+use crate::input::{LinkCubin, LtoPiece};
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 use agreement::LtoCompilation;
-use outline::Outline;
 use roots::RootNames;
 
 pub(crate) use link::LinkTime;
+pub use object::LtoObject;
 
-/// NVVM IR that names the definitions of LTO-IR that must stay, in a link with the cubins `others`:
-/// those in `object`, which libnvJitLink made of the LTO-IR, and functions that the cubins need.
-pub fn lto_roots(object: &[u8], others: &[NamedCubin]) -> Option<String> {
-    let roots = Outline::of_object(object)?.roots;
-    let others = others.iter().map(|cubin| &*cubin.bytes);
-    roots.module_with(link::needed(others))
-}
-
-/// The PTX of which libnvJitLink made `object`, a cubin of LTO-IR, if it is there and lacks
-/// nothing. [`LTO_TEXT_OPTION`] has the library keep it.
-pub fn lto_text(object: &[u8]) -> Option<Vec<u8>> {
-    text::ObjectText::of(object).filter(|text| text.is_complete).map(|text| text.ptx)
-}
-
-/// `ptx`, in which the names of [`lto_roots`] stay, brought as near as possible to the text of
-/// which libnvJitLink made `object`: in its order, and with its alignments of shared variables if
-/// the texts are the same then but for what an object loses.
-pub fn lto_text_by_names(object: &[u8], mut ptx: Vec<u8>) -> Vec<u8> {
-    let Some(text::ObjectText { ptx: text, .. }) = text::ObjectText::of(object) else { return ptx };
-    // The library's text ends like one of C.
-    let end = ptx.pop_if(|last| *last == 0);
-    let ordered = order::in_order_of(&ptx, &text);
-    let mut ptx = text::as_in_object(&text, ordered.map_or(ptx, String::into_bytes));
-    ptx.extend(end);
-    ptx
-}
-
-/// The option of libnvJitLink for [`lto_text`], where it does not get `-g`.
+/// The option of libnvJitLink with which an object has the text of [`LtoObject::text`], where it
+/// does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
 /// The option of NVIDIA's compiler with which it says what it inlines, also beside LTO-IR.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Options and inputs. Behind a `#`: the entry that explains a difference, and where it occurs:
-/// `old` is 13.0 to 13.2, `new` 13.2 and later, `newer` 13.3 and later, `later` sm_100 and later.
+/// `old` is 13.0 to 13.2, `later` sm_100 and later.
 const ROWS: &str = "\
 a.ltoir b.ltoir c.ltoir
 c.ltoir b.ltoir a.ltoir
@@ -71,7 +71,15 @@ c.ptx a.ltoir b.ltoir
 a.ltoir b.cubin c.cubin
 a.ltoir b.ptx c.ltoir
 a.ltoir b.cubin c.ltoir
-c.ltoir x.cubin # order newer
+c.ltoir x.cubin
+a.ltoir b.ltoir c.ltoir x.cubin
+x.cubin c.ltoir b.ltoir a.ltoir -g # kept later
+a.ltoir b.ltoir c.ltoir x.ptx -kernels-used=k2
+a.ltoir b.ltoir c.ltoir x.cubin -optimize-unused-variables
+fast.ltoir slow.ltoir -lcudadevrt
+fast.ltoir slow.ltoir -lcudadevrt -lineinfo
+a.ltoir b.ltoir c.cubin -split-compile-extended=2
+a.ltoir b.ltoir c.cubin -optimize-unused-variables
 fast.ltoir slow.cubin
 slow.ltoir fast.cubin
 slow.ltoir fast.ptx
@@ -179,8 +187,10 @@ fn links(
 /// The NVRTC of the release.
 fn nvrtc(release: &str) -> Result<PathBuf> {
     let release: &'static Release = release.parse()?;
-    let nvcc = release.wheels.first().context("the compiler's wheel")?;
-    let wheel = nvcc.replace("nvidia-cuda-nvcc", "nvidia-cuda-nvrtc");
+    // Of 13.3 there is none of the build of nvcc's.
+    let of_library = |wheel: &&&str| wheel.starts_with("nvidia-nvjitlink");
+    let library = release.wheels.iter().find(of_library).context("the library's wheel")?;
+    let wheel = library.replace("nvidia-nvjitlink", "nvidia-cuda-nvrtc");
     let folder = workspace::target().join(format!("nvrtc-{}", release.name));
     let environment = Environment::install_alone(&folder, &[&wheel])?;
     Ok(environment.package("nvidia/cu13")?.join("lib/libnvrtc.so.13"))
@@ -202,7 +212,7 @@ impl LtoRow {
 
 /// The rows, with the entries for this release and target.
 fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
-    let (old, new) = (release < "13.3", release >= "13.2");
+    let old = release < "13.3";
     let later = arch.parse::<u32>().is_ok_and(|number| number >= 100);
     let with_lto = ROWS.lines().map(|row| {
         let (words, note) = row.split_once('#').unwrap_or((row, ""));
@@ -210,8 +220,6 @@ fn rows(release: &str, arch: &str) -> Vec<LtoRow> {
         let key = note.next();
         let here = match note.next() {
             Some("old") => old,
-            Some("new") => new,
-            Some("newer") => !old,
             Some("later") => later,
             _ => true,
         };
