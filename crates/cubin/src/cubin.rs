@@ -97,8 +97,7 @@ pub struct Section<'d> {
     pub info: u32,
     /// `sh_addralign`, at most [`MAX_ALIGN`].
     align: u32,
-    /// True where `sh_info` names a section without a flag that says so: in files of CUDA 12.3 and
-    /// older, and for their parameters in objects (case dialects/objects-of-12-0-in-steps).
+    /// `sh_info` names a section without the flag (case dialects/objects-of-12-0-in-steps).
     unmarked_info: bool,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],
@@ -597,8 +596,8 @@ fn section_bytes<'d>(
 /// True for a type of section whose `sh_info` is the section of its function without a flag.
 fn names_owner(sh_type: u32, old: bool) -> bool {
     let bank = (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type);
-    let owned = bank || matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED);
-    if old { owned } else { sh_type == sht::CUDA_CONSTANT0 }
+    sh_type == sht::CUDA_CONSTANT0
+        || old && (bank || matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED))
 }
 
 enum HeaderDefect {
