@@ -97,8 +97,7 @@ pub struct Section<'d> {
     pub info: u32,
     /// `sh_addralign`, at most [`MAX_ALIGN`].
     align: u32,
-    /// True where `sh_info` names a section although the flag that says so is not set: CUDA 12.3
-    /// and older do not set it.
+    /// `sh_info` names a section without the flag (case dialects/objects-of-12-0-in-steps).
     unmarked_info: bool,
     /// The bytes; empty for sections that have none in the file.
     pub data: &'d [u8],
@@ -408,7 +407,7 @@ impl<'d> Cubin<'d> {
                 link: raw.sh_link.get(Le),
                 info: raw.sh_info.get(Le),
                 align: raw.sh_addralign.get(Le).max(1) as u32,
-                unmarked_info: old && raw.sh_info.get(Le) != 0 && names_owner(sh_type),
+                unmarked_info: raw.sh_info.get(Le) != 0 && names_owner(sh_type, old),
                 data: bytes,
             });
         }
@@ -594,10 +593,11 @@ fn section_bytes<'d>(
     file_range(data, raw).ok_or(HeaderDefect::Bytes)
 }
 
-/// True for a type of section whose `sh_info` is only the section of its function.
-fn names_owner(sh_type: u32) -> bool {
-    matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED)
-        || (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type)
+/// True for a type of section whose `sh_info` is the section of its function without a flag.
+fn names_owner(sh_type: u32, old: bool) -> bool {
+    let bank = (sht::CUDA_CONSTANT0..=sht::CUDA_CONSTANT_LAST).contains(&sh_type);
+    sh_type == sht::CUDA_CONSTANT0
+        || old && (bank || matches!(sh_type, sht::CUDA_INFO | sht::CUDA_SHARED))
 }
 
 enum HeaderDefect {

@@ -120,10 +120,9 @@ fn sparse_mask(
     let single = graph.single_entry().is_some() && entries.len() == 1;
     // In a program with one entry, nvlink collects nothing if every function has the attribute.
     // A function without name that -g keeps has none (case dialects/slots-with-g-12-4).
-    let nameless = merged.draft.dialect.has_nameless_function;
     let defined = |node: &NodeId| {
-        let symbol = &merged.draft.symbols[merged.function(graph, *node)];
-        symbol.section.is_some() || nameless && merged.draft.names.get(symbol.name).is_empty()
+        let symbol = merged.function(graph, *node);
+        merged.draft.symbols[symbol].section.is_some() || merged.nameless.contains(&symbol)
     };
     let complete = || graph.nodes.ids().filter(defined).all(has_own);
     if single && !graph.any_dead() && complete() {

@@ -14,6 +14,8 @@ pub(crate) struct NameList {
     places: Vec<u32>,
     /// Further places plus one of names that were added again, the last place first.
     again: HashMap<NameId, Vec<u32>>,
+    /// The names that were counted, where somebody asks for them.
+    counted: Option<Vec<NameId>>,
 }
 
 impl NameList {
@@ -33,6 +35,7 @@ impl NameList {
         if *place == 0 {
             self.order.push(Some(name));
             *place = self.order.len() as u32;
+            self.count(name);
         }
     }
 
@@ -45,6 +48,7 @@ impl NameList {
     /// Adds `name` once more at the end. That becomes its place if the first one is removed.
     pub(crate) fn add_again(&mut self, name: NameId) {
         self.order.push(Some(name));
+        self.count(name);
         self.again.entry(name).or_default().insert(0, self.order.len() as u32);
     }
 
@@ -53,6 +57,28 @@ impl NameList {
         let Some(place @ 1..) = self.places.get_mut(name.index()) else { return };
         self.order[*place as usize - 1] = None;
         *place = self.again.get_mut(&name).and_then(Vec::pop).unwrap_or(0);
+    }
+
+    /// Keeps the names that are counted, of which those so far are the first.
+    pub(crate) fn keep_counted(&mut self) {
+        self.counted = Some(self.order.iter().flatten().copied().collect());
+    }
+
+    /// Counts a name that the list has already, or does not get.
+    pub(crate) fn count(&mut self, name: NameId) {
+        if let Some(counted) = &mut self.counted {
+            counted.push(name);
+        }
+    }
+
+    /// The names that were counted: all that were added, and others. None without `keep_counted`.
+    pub(crate) fn counted(&self) -> &[NameId] {
+        self.counted.as_deref().unwrap_or_default()
+    }
+
+    /// True if the list has `name`.
+    pub(crate) fn contains(&self, name: NameId) -> bool {
+        self.places.get(name.index()).is_some_and(|&place| place != 0)
     }
 
     /// The number of entries, removed ones included.

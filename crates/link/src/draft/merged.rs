@@ -4,7 +4,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
 use culd_cubin::elf::stt;
 use culd_cubin::{RelocEntry, SectionIndex};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::kind::SectionKind;
 use super::offset_map::OffsetMaps;
@@ -213,6 +213,8 @@ pub(crate) struct MergeResult<'d> {
     pub(crate) constant_offsets: OffsetMaps,
     /// The relocation section for the texture slots of each parameter bank.
     pub(crate) slot_relocs: HashMap<SectionId, SectionId>,
+    /// Functions without name of releases before 13.0, whatever nvlink calls them.
+    pub(crate) nameless: HashSet<OutSymbolId>,
     /// The sections of the banks of entries.
     pub(crate) entry_banks: HashMap<BankKey, SectionId>,
 }
@@ -347,6 +349,7 @@ impl<'d> MergeResult<'d> {
             discarded_dead: HashMap::new(),
             constant_offsets: OffsetMaps::default(),
             slot_relocs: HashMap::new(),
+            nameless: HashSet::new(),
             entry_banks: HashMap::new(),
         }
     }

@@ -287,6 +287,17 @@ impl<'d> Draft<'d> {
         lists.into_iter().for_each(|list| list.reserve(names));
     }
 
+    /// Has the local names counted where a prototype without name makes their number matter for
+    /// functions without name; `table` is a name that one may get.
+    pub(crate) fn keep_counted_names(&mut self, table: &'d [u8]) {
+        let empty = self.names.lookup(b"");
+        let counts = empty.is_some_and(|empty| self.prototype_strings.contains(empty));
+        if self.dialect.has_nameless_function && counts {
+            self.names.intern(table);
+            self.local_strings.keep_counted();
+        }
+    }
+
     /// Adds the name of a symbol of the global list.
     pub(crate) fn add_global_name(&mut self, name: NameId) {
         match self.dialect.has_three_lists {

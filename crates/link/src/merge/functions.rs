@@ -15,6 +15,9 @@ use crate::objects::roles::SectionRole;
 use crate::symbols::discarded::LINE_TABLES;
 use crate::symbols::{Fate, SymbolSite};
 
+/// The name of the section that is the fifth among nvlink's names, whether or not there is one.
+pub(super) const UNIFIED_TABLE: &[u8] = b".nv.uft.entry";
+
 impl<'d> Merger<'_, 'd> {
     pub(super) fn functions(&mut self, id: ObjectId, object: &InputObject<'d>) {
         for function in &object.outline.functions {
@@ -41,7 +44,7 @@ impl<'d> Merger<'_, 'd> {
                 self.note_dead_copy(object, SymbolSite { object: id, index }, program);
                 continue;
             };
-            let out = self.function_symbol(node, symbol);
+            let out = self.function_symbol(node, symbol, id);
             let Some(text) = symbol.defined_in() else { continue };
             self.strong_seen[program] |= symbol.binding() != stb::WEAK;
             let site = SymbolSite { object: id, index };
@@ -76,13 +79,18 @@ impl<'d> Merger<'_, 'd> {
 
     /// The output symbol of a function, created on first sight. A symbol that is first seen weak
     /// remains in the local list (case weak/weak-seen-as-extern).
-    fn function_symbol(&mut self, node: NodeId, symbol: &Symbol<'d>) -> OutSymbolId {
+    fn function_symbol(
+        &mut self,
+        node: NodeId,
+        symbol: &Symbol<'d>,
+        object: ObjectId,
+    ) -> OutSymbolId {
         let program = self.graph.nodes[node];
         if let SymbolTarget::Symbol(out) = self.merged.targets[program] {
             return out;
         }
         if let Some(nameless) = self.symbols.nameless_before(program) {
-            self.nameless_function(nameless);
+            self.nameless_function(nameless, object);
         }
         let draft = &mut self.merged.draft;
         let name = self.symbols.all[program].name;
@@ -119,14 +127,15 @@ impl<'d> Merger<'_, 'd> {
     }
 
     /// Creates a function without name, unless it is dead.
-    fn nameless_function(&mut self, program: SymbolId) {
+    fn nameless_function(&mut self, program: SymbolId, object: ObjectId) {
         if self.graph.node(program).is_none() {
             let name = self.symbols.all[program].name;
             self.merged.draft.add_lost_name(name);
             return;
         }
+        let empty = self.symbols.all[program].name;
+        let name = self.name_of_nameless(empty, object).unwrap_or(empty);
         let draft = &mut self.merged.draft;
-        let name = self.symbols.all[program].name;
         draft.local_strings.add(name);
         let out = draft.symbols.push(OutSymbol {
             name,
@@ -140,7 +149,43 @@ impl<'d> Merger<'_, 'd> {
             dropped: false,
         });
         draft.locals.push(out);
+        self.merged.nameless.insert(out);
         self.merged.targets[program] = SymbolTarget::Symbol(out);
+    }
+
+    /// The name that a function without name gets where a file before `object` has `empty` among
+    /// its prototypes, as for a kernel whose address it takes: nvlink finds the string of the
+    /// prototype then, and takes its place in the table for the number of a section's or local
+    /// symbol's name. `.nv.uft.entry` is the fifth, and a parameter counts for each kernel that has
+    /// it. If there are fewer so far, the names of nvlink's output are one byte off, which culd's
+    /// are not. Once one of these functions has no name, none of the later ones has (case
+    /// dialects/names-of-nameless-12-4).
+    fn name_of_nameless(&self, empty: NameId, object: ObjectId) -> Option<NameId> {
+        let draft = &self.merged.draft;
+        let counted = draft.local_strings.counted();
+        if counted.is_empty()
+            || draft.local_strings.contains(empty)
+            || !self.has_prototype(empty, object)
+        {
+            return None;
+        }
+        let before = draft.prototype_strings.iter().take_while(|&name| name != empty);
+        let number = 1 + before.map(|name| draft.names.get(name).len() + 1).sum::<usize>();
+        match number {
+            ..5 => counted.get(number - 1).copied(),
+            5 => draft.names.lookup(UNIFIED_TABLE),
+            6.. => counted.get(number - 2).copied(),
+        }
+    }
+
+    /// True if a file before `object` has a record with the prototype `name`.
+    fn has_prototype(&self, name: NameId, object: ObjectId) -> bool {
+        self.merged.draft.prototype_strings.contains(name)
+            && self.objects.iter().take_while(|&(id, _)| id != object).any(|(id, file)| {
+                let mut listed = self.listed_prototypes(id, file);
+                listed
+                    .any(|prototype| self.merged.draft.names.get(name) == file.prototype(prototype))
+            })
     }
 
     /// Places the code of an accepted definition in a new section, or in the section of an earlier

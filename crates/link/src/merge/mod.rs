@@ -110,6 +110,7 @@ pub(crate) fn merge<'d>(
     let mut merged = MergeResult::empty(objects, symbols, graph, names.names, options);
     if options.dialect.has_three_lists {
         merged.draft.prototype_strings = names.prototypes;
+        merged.draft.keep_counted_names(functions::UNIFIED_TABLE);
     }
     let named_shared =
         options.keeps_shared_symbols().then(|| shared_uses::named_variables(objects, symbols));
@@ -210,18 +211,26 @@ impl<'d> Merger<'_, 'd> {
     /// Adds the prototypes of a file, for releases with one list of all names: they stand where the
     /// file's records are read.
     fn prototype_names(&mut self, id: ObjectId, object: &InputObject<'d>) {
-        let lost = |function| self.symbols.fate(id, function) == Fate::Lost;
-        let listed = object.edges().filter_map(|edge| match edge {
-            Edge::AddressTaken { function, prototype }
-            | Edge::IndirectCall { function, prototype } => (!lost(function)).then_some(prototype),
-            Edge::Call { .. } | Edge::Reference { .. } => None,
-        });
-        let all = listed.chain(object.prototypes().map(|(_, prototype)| prototype));
-        for prototype in all.collect::<Vec<_>>() {
+        for prototype in self.listed_prototypes(id, object).collect::<Vec<_>>() {
             let draft = &mut self.merged.draft;
             let name = draft.names.intern(object.prototype(prototype));
             draft.local_strings.add(name);
         }
+    }
+
+    /// The places of the prototypes of a file that the string table gets, in its strings.
+    fn listed_prototypes<'o>(
+        &'o self,
+        id: ObjectId,
+        object: &'o InputObject<'d>,
+    ) -> impl Iterator<Item = u32> + 'o {
+        let lost = move |function| self.symbols.fate(id, function) == Fate::Lost;
+        let listed = object.edges().filter_map(move |edge| match edge {
+            Edge::AddressTaken { function, prototype }
+            | Edge::IndirectCall { function, prototype } => (!lost(function)).then_some(prototype),
+            Edge::Call { .. } | Edge::Reference { .. } => None,
+        });
+        listed.chain(object.prototypes().map(|(_, prototype)| prototype))
     }
 
     fn placement(&self, object: ObjectId, index: SectionIndex) -> SectionPlacement {

@@ -145,6 +145,7 @@ impl<'d> Merger<'_, 'd> {
             // nvlink creates another one, which only takes an index (case preserve/local-kernels-75
             // behind many sections).
             draft.unlisted += 1;
+            draft.local_strings.count(name);
             return;
         }
         let section = draft.add_section(name, SectionKind::Resolved, shf::INFO_LINK, 8);

@@ -29,6 +29,8 @@ impl<'d> Merger<'_, 'd> {
             let Some(program) = self.symbols.of(id, index) else { continue };
             let internal = is_internal(symbol) && !whole::is_placed(object, symbol);
             if internal && !self.merged.draft.relocatable {
+                let name = self.symbols.all[program].name;
+                let was_listed = self.merged.draft.local_strings.contains(name);
                 if let Some(section) = symbol.defined_in() {
                     let placed = self.place(id, object, section);
                     self.merged.targets[program] = self.internal_target(program, symbol, placed);
@@ -36,8 +38,11 @@ impl<'d> Merger<'_, 'd> {
                         continue;
                     }
                 }
-                let name = self.symbols.all[program].name;
                 self.merged.draft.add_lost_name(name);
+                let strings = &mut self.merged.draft.local_strings;
+                if was_listed || !strings.contains(name) {
+                    strings.count(name);
+                }
                 continue;
             }
             let fate = self.symbols.fate(id, index);
