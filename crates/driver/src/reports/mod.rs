@@ -76,8 +76,8 @@ pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Re
     if let Some(path) = options.path(OptionId::DependencyFile) {
         let rule = dependencies::rule(options, gathered);
         match is_standard_output(path) {
-            true => text.push_str(&rule),
-            false => write(path, rule.as_bytes())?,
+            true => text.push_str(&culd_text::bytes(&rule)),
+            false => write(path, &rule)?,
         }
     }
     Ok(text)
