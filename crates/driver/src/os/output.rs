@@ -18,8 +18,8 @@ use super::{guard, host};
 const RESERVED_FROM: u64 = 1 << 20;
 
 /// Bytes that come in pieces are written in blocks of this size, each with its space first. For the
-/// system that is a quarter of the work of 3.5 MB in pieces of 25 KB, also when a later output takes
-/// the place of the file.
+/// system that is a quarter of the work of 3.5 MB in pieces of 25 KB, also when a later output
+/// takes the place of the file.
 const BLOCK: usize = 512 << 10;
 
 /// The mode of a new file; the system masks it.

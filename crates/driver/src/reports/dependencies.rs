@@ -39,29 +39,26 @@ enum Side {
 /// A path as GNU make reads it. A backslash means itself, except in front of what it quotes; a
 /// percent sign is special in targets only.
 fn escaped(path: &OsStr, side: Side) -> Vec<u8> {
+    // Make knows no text: the name of a file is its bytes.
+    let mut bytes = path.as_bytes().iter().copied().peekable();
     let mut text = Vec::new();
     let mut backslashes = 0;
-    for chunk in path.as_bytes().utf8_chunks() {
-        for char in chunk.valid().chars() {
-            let is_quoted =
-                matches!(char, ' ' | '\t' | '#' | ':') || char == '%' && side == Side::Target;
-            match char {
-                _ if is_quoted => {
-                    text.extend(std::iter::repeat_n(b'\\', backslashes + 1));
-                    text.push(char as u8);
-                }
-                '$' => text.extend(b"$$"),
-                // A line's end would end the rule, and a terminal obeys others.
-                char if char.is_control() => text.push(b'?'),
-                _ => text.extend(char.encode_utf8(&mut [0; 4]).as_bytes()),
+    while let Some(byte) = bytes.next() {
+        let is_quoted =
+            matches!(byte, b' ' | b'\t' | b'#' | b':') || byte == b'%' && side == Side::Target;
+        match byte {
+            _ if is_quoted => {
+                text.extend(std::iter::repeat_n(b'\\', backslashes + 1));
+                text.push(byte);
             }
-            backslashes = if char == '\\' { backslashes + 1 } else { 0 };
+            b'$' => text.extend(b"$$"),
+            // A line's end would end the rule, and a terminal obeys others.
+            _ if byte.is_ascii_control() => text.push(b'?'),
+            // Controls of Latin 1 have two bytes.
+            0xc2 if bytes.next_if(|next| (0x80..0xa0).contains(next)).is_some() => text.push(b'?'),
+            _ => text.push(byte),
         }
-        // Make knows no text: the name of a file is its bytes.
-        text.extend(chunk.invalid());
-        if !chunk.invalid().is_empty() {
-            backslashes = 0;
-        }
+        backslashes = if byte == b'\\' { backslashes + 1 } else { 0 };
     }
     text
 }
