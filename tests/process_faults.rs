@@ -447,6 +447,24 @@ fn nobody_needs_to_listen() {
     }
 }
 
+/// The text of a command is what it was started for. Only a reader that has gone does not count.
+#[test]
+fn a_command_needs_room_for_its_text() {
+    let world = world();
+    let reported = culd(world.path(), &["a.cubin", "b.cubin", "--report=r.json"]).status();
+    assert!(reported.expect("starts").success());
+    for words in ["size a.cubin", "report diff r.json r.json", "cmake", "man", "completions bash"] {
+        for (place, status) in [("/dev/null", 0), ("/dev/full", 1)] {
+            let output = shell(world.path(), &format!("\"$0\" {words} >{place}"));
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(status), "{words} >{place}: {said}");
+            assert_eq!(status == 1, said.contains("No space left on device"), "{words}: {said}");
+        }
+        let output = shell(world.path(), &format!("{{ \"$0\" {words}; echo $? >&2; }} | true"));
+        assert_eq!(said(&output), "0\n", "{words}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_reported() {
     let world = world();

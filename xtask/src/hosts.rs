@@ -5,6 +5,8 @@
 //! program's headers name its system. A program of macOS, which nothing can run here, starts on an
 //! old release, loads the system's libraries only, is signed, and has no path of this machine.
 
+mod nvlink;
+
 use crate::args::Args;
 use crate::dist::{paths::Folders, zig};
 use crate::workspace;
@@ -18,6 +20,8 @@ const HELP: &str = "\
 usage: cargo xtask hosts [options] [SYSTEM]...
   SYSTEM    aarch64, musl, windows, macos or macos-x86_64 (default all)
   --clippy  no programs, no tests
+       cargo xtask hosts nvlink-aarch64
+  recorded cases of 13.0 by NVIDIA's nvlink for AArch64, from PyPI, and for x86-64
 
 aarch64: gcc-aarch64-linux-gnu and qemu-user-binfmt. windows: gcc-mingw-w64-x86-64 and wine64. musl
 and macOS: zig, which is installed from PyPI. All: 'rustup target add' of the target.";
@@ -102,6 +106,9 @@ const HOSTS: &[Host] = &[
 /// The oldest macOS of the programs: what Rust asks for on AArch64.
 const OLDEST_MACOS: (u32, u32) = (11, 0);
 
+/// Debian's libraries of AArch64, for programs that qemu runs.
+const AARCH64_ROOT: &str = "/usr/aarch64-linux-gnu";
+
 /// Stands for the place of a header that a file names at byte 60.
 const PE: usize = usize::MAX;
 
@@ -112,6 +119,9 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     }
     let clippy_only = args.flag("--clippy");
     let names = args.operands()?;
+    if names == [nvlink::NAME] {
+        return nvlink::compare();
+    }
     let unknown = names.iter().find(|name| !HOSTS.iter().any(|host| host.name == **name));
     if let Some(unknown) = unknown {
         bail!("no system '{unknown}'\n{HELP}");
@@ -219,7 +229,7 @@ impl Host {
         let mut tests = match self.name {
             "aarch64" | "musl" => {
                 let mut tests = self.cargo("test")?;
-                tests.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
+                tests.env("QEMU_LD_PREFIX", AARCH64_ROOT);
                 tests.args(TESTS.iter().flat_map(|name| ["--test", name]));
                 tests
             }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 use culd_driver::{RunOutcome, parse, subcommand};
@@ -27,7 +27,7 @@ fn whole() -> u8 {
         _ => {}
     }
     match command(&program, &args) {
-        Some(said) => print_outcome(&program, said, None),
+        Some(said) => print_outcome(&program, print_product(said), None),
         None => {
             let parsed = parse(&args);
             let color = parsed.color.clone();
@@ -43,6 +43,17 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
         "nvlink" => None,
         _ => subcommand(args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     }
+}
+
+/// Prints the text that a command was started for: where it finds no room, the command fails. A
+/// closed pipe is the reader's choice.
+fn print_product((text, outcome): (String, RunOutcome)) -> (String, RunOutcome) {
+    let mut out = std::io::stdout().lock();
+    let outcome = match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => outcome.with_lost_text(&error),
+        _ => outcome,
+    };
+    (String::new(), outcome)
 }
 
 /// Prints the text and the lines; returns the exit status.

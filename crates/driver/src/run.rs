@@ -370,7 +370,7 @@ impl Attempt<'_> {
             phases: self.watch.phases(),
             messages: lines.so_far(),
         };
-        self.said.push_str(&reports::after_link(&finished)?);
+        self.said.push_str(&reports::after_link(finished)?);
         Ok(())
     }
 

@@ -7,6 +7,8 @@ pub(crate) mod files;
 pub(crate) mod input;
 pub(crate) mod line;
 
+use std::io;
+
 use culd_link::Severity;
 
 pub(crate) use files::FileError;
@@ -39,6 +41,14 @@ impl RunOutcome {
     /// One line, which is fatal.
     pub(crate) fn fatal_line(line: Line) -> Self {
         RunOutcome { status: 1, lines: vec![line] }
+    }
+
+    /// The same after its text could not be written to standard output.
+    #[must_use]
+    pub fn with_lost_text(mut self, error: &io::Error) -> Self {
+        let line = Line::new(Severity::Fatal, "Could not write to standard output");
+        self.lines.push(line.with_notes(vec![error.to_string()]));
+        RunOutcome { status: 1, ..self }
     }
 }
 

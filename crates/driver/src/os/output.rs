@@ -17,6 +17,11 @@ use super::{guard, host};
 /// Files of at least so many bytes get their space at once.
 const RESERVED_FROM: u64 = 1 << 20;
 
+/// Bytes that come in pieces are written in blocks of this size, each with its space first. For the
+/// system that is a quarter of the work of 3.5 MB in pieces of 25 KB, also when a later output
+/// takes the place of the file.
+const BLOCK: usize = 512 << 10;
+
 /// The mode of a new file; the system masks it.
 const NEW_FILE_MODE: u32 = 0o666;
 /// The limit of symbolic links in a row; the system's number.
@@ -43,20 +48,24 @@ pub(crate) fn write_by(
     pieces: impl FnOnce(&mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>,
 ) -> io::Result<()> {
     let replacement = Replacement::begin(path)?;
-    if replacement.is_in_place() {
-        let mut whole = Vec::new();
-        pieces(&mut |piece| {
-            whole.extend_from_slice(piece);
-            Ok(())
-        })?;
-        replacement.write_at(0, &whole)?;
-    } else {
-        let mut offset = 0;
-        pieces(&mut |piece| {
-            replacement.write_at(offset, piece)?;
-            offset += piece.len() as u64;
-            Ok(())
-        })?;
+    // An output that is written in place is a single block.
+    let size = if replacement.is_in_place() { usize::MAX } else { BLOCK };
+    let (mut block, mut offset) = (Vec::new(), 0);
+    pieces(&mut |mut piece| {
+        while piece.len() >= size - block.len() {
+            let (first, rest) = piece.split_at(size - block.len());
+            block.extend_from_slice(first);
+            replacement.write_block(offset, &block)?;
+            offset += block.len() as u64;
+            block.clear();
+            piece = rest;
+        }
+        block.extend_from_slice(piece);
+        Ok(())
+    })?;
+    match offset {
+        0 => replacement.write_at(0, &block)?,
+        _ => replacement.write_block(offset, &block)?,
     }
     replacement.commit()
 }
@@ -114,13 +123,25 @@ impl Replacement {
     /// Reserves room for a large file of `size` bytes. Without it, ext4 takes twice as long to find
     /// room bit by bit, and delays the rename over another file.
     pub(crate) fn reserve(&self, size: u64) {
+        if size >= RESERVED_FROM {
+            self.grow(size);
+        }
+    }
+
+    /// Gives a file room for `size` bytes.
+    fn grow(&self, size: u64) {
         if let Replacement::File { temporary, .. } = self
-            && size >= RESERVED_FROM
             && let Ok(size) = size.try_into()
         {
             // Not every file system can reserve. If there is no room, writing fails.
             let _ = host::reserve(temporary.as_file(), size);
         }
+    }
+
+    /// Appends a block to a file that has `offset` bytes.
+    fn write_block(&self, offset: u64, block: &[u8]) -> io::Result<()> {
+        self.grow(offset + block.len() as u64);
+        self.write_at(offset, block)
     }
 
     /// True for an output that is written all at once, only after all checks.
@@ -293,6 +314,19 @@ mod tests {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn pieces_of_any_size_become_the_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let whole: Vec<u8> = (0..3 * BLOCK + 7).map(|at| (at / 3) as u8).collect();
+        for len in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, whole.len()] {
+            for size in [1000, BLOCK - 1, BLOCK, BLOCK + 1, whole.len()] {
+                write_pieces(&path, whole[..len].chunks(size)).unwrap();
+                assert!(std::fs::read(&path).unwrap() == whole[..len], "{len} in {size}");
+            }
+        }
     }
 
     #[test]

@@ -76,8 +76,8 @@ pub(crate) fn before_link(options: &CommandOptions, gathered: &Inputs<'_>) -> Re
     if let Some(path) = options.path(OptionId::DependencyFile) {
         let rule = dependencies::rule(options, gathered);
         match is_standard_output(path) {
-            true => text.push_str(&rule),
-            false => write(path, rule.as_bytes())?,
+            true => text.push_str(&culd_text::bytes(&rule)),
+            false => write(path, &rule)?,
         }
     }
     Ok(text)
@@ -144,7 +144,7 @@ pub(crate) struct FinishedLink<'a> {
 }
 
 /// Writes the files that the options ask for; returns text for standard output.
-pub(crate) fn after_link(finished: &FinishedLink<'_>) -> Result<String, Line> {
+pub(crate) fn after_link(finished: FinishedLink<'_>) -> Result<String, Line> {
     let (options, target, gathered) = (finished.options, finished.target, finished.gathered);
     let session = finished.session;
     let mut text = String::new();
@@ -220,15 +220,15 @@ fn is_text(path: &Path) -> bool {
     is_standard_output(path) || !matches!(ending(path), Some("json" | "html" | "htm"))
 }
 
-fn reported<'a>(finished: &FinishedLink<'a>, code: LinkedCode<'a>) -> ReportedLink<'a> {
+fn reported<'a>(finished: FinishedLink<'a>, code: LinkedCode<'a>) -> ReportedLink<'a> {
     ReportedLink {
         output: finished.options.output().map(culd_text::name).unwrap_or_default(),
         target: finished.target,
         dialect: finished.dialect,
         options: words(finished.options),
-        phases: finished.phases.clone(),
-        inputs: finished.inputs.0.clone(),
-        objects: finished.inputs.1.clone(),
+        phases: finished.phases,
+        inputs: finished.inputs.0,
+        objects: finished.inputs.1,
         code,
         messages: finished.messages.iter().map(message).collect(),
     }

@@ -19,7 +19,7 @@ use culd_cubin::encode::{
 };
 
 use self::mercury::MercuryWriter;
-use self::types::TypeCounts;
+use self::types::{MetTypes, TypeCounts};
 use crate::base::half::{Half, Halves, system_shared};
 use crate::base::id::SectionId;
 use crate::base::session::Session;
@@ -222,24 +222,28 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
     /// Writes a chunk to `bytes`. Every byte is written, because the buffer holds an earlier chunk.
     fn chunk(&self, chunk: &OutputChunk<'_>, bytes: &mut [u8]) {
         let mut written = 0;
+        let mut met = MetTypes::default();
         for piece in chunk.ranges {
             let start = (piece.start - chunk.start) as usize;
             let end = (piece.end - chunk.start) as usize;
             bytes[written..start].fill(0);
-            self.piece(piece.content, &mut bytes[start..end]);
+            self.piece(piece.content, &mut bytes[start..end], &mut met);
             written = end;
         }
         bytes[written..].fill(0);
+        if let Some(types) = self.types {
+            types.add_met(met);
+        }
     }
 
-    /// Writes one range to `bytes`, every byte of it.
-    fn piece(&self, what: RangeContent, bytes: &mut [u8]) {
+    /// Writes one range to `bytes`, every byte of it; `met` counts its relocation records.
+    fn piece(&self, what: RangeContent, bytes: &mut [u8], met: &mut MetTypes) {
         match what {
             RangeContent::FileHeader => bytes.copy_from_slice(&self.file_header()),
             RangeContent::Gap => bytes.fill(0),
             RangeContent::Rows(table, first) => self.rows(table, first as usize, bytes),
-            RangeContent::Section(Half::Sass, id) => self.section(id, bytes),
-            RangeContent::Section(Half::Mercury, id) => self.mercury_section(id, bytes),
+            RangeContent::Section(Half::Sass, id) => self.section(id, bytes, met),
+            RangeContent::Section(Half::Mercury, id) => self.mercury_section(id, bytes, met),
             RangeContent::ProgramHeaders => {
                 let mut headers = Vec::with_capacity(bytes.len());
                 self.layout.program_headers.iter().for_each(|header| header.write(&mut headers));
@@ -277,21 +281,21 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         self.mercury.as_ref().zip(self.layout.mercury.as_ref())
     }
 
-    fn mercury_section(&self, id: SectionId, bytes: &mut [u8]) {
+    fn mercury_section(&self, id: SectionId, bytes: &mut [u8], met: &mut MetTypes) {
         let Some((mercury, mercury_sections)) = self.second_half() else { return };
         mercury.section(&self.merged.draft, self.layout, mercury_sections, id, bytes);
         if let Some(types) = self.types {
-            types.add_section(mercury.contents, id, bytes);
+            types.add_section(met, mercury.contents, id, bytes);
         }
     }
 
     /// Copies or encodes one section, then patches it.
-    fn section(&self, id: SectionId, bytes: &mut [u8]) {
+    fn section(&self, id: SectionId, bytes: &mut [u8], met: &mut MetTypes) {
         let symbol = |symbol| self.layout.numbers.symbol_index(symbol);
         if !self.contents.write(id, self.objects, self.relocated, symbol, bytes) {
             self.merged.draft.sections[id].copy_chunks(bytes);
         } else if let Some(types) = self.types {
-            types.add_section(self.contents, id, bytes);
+            types.add_section(met, self.contents, id, bytes);
         }
         self.relocated.patch(id, bytes);
     }
@@ -415,21 +419,31 @@ impl<'a, 'd> ImageWriter<'a, 'd> {
         let section = &draft.sections[id];
         SectionHeader {
             name: layout.section_strings.offset(section.name),
-            sh_type: section.sh_type,
-            flags: match draft.dialect.marks_owners {
-                true => section.flags,
-                false => section.flags & !shf::INFO_LINK,
-            },
-            offset: layout.offsets[id],
-            size: section.size,
             link: layout.numbers.link(
                 section,
                 self.merged.fixed.notes.as_ref().map(|notes| notes.tkinfo),
                 draft.mercury.stale_links.get(&id).copied(),
             ),
             info: layout.numbers.info(section),
+            ..self.header_alone(id)
+        }
+    }
+
+    /// That header without its name and the sections that it names.
+    fn header_alone(&self, id: SectionId) -> SectionHeader {
+        let draft = &self.merged.draft;
+        let section = &draft.sections[id];
+        SectionHeader {
+            sh_type: section.sh_type,
+            flags: match draft.dialect.marks_owners {
+                true => section.flags,
+                false => section.flags & !shf::INFO_LINK,
+            },
+            offset: self.layout.offsets[id],
+            size: section.size,
             align: section.align,
             entsize: section.entsize(),
+            ..SectionHeader::default()
         }
     }
 

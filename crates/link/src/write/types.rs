@@ -28,24 +28,28 @@ impl Default for TypeCounts {
     }
 }
 
+/// Types that one thread has met, with numbers: it adds them to those of all threads when it meets
+/// others, and at the end of its work.
+#[derive(Debug, Default)]
+pub(super) struct MetTypes([(u32, u64); 4]);
+
 impl TypeCounts {
     /// Adds the records of a section with these bytes, if it has some.
     #[cold]
     pub(super) fn add_section(
         &self,
+        met: &mut MetTypes,
         contents: &SyntheticContents,
         section: SectionId,
         bytes: &[u8],
     ) {
         if let Some(size) = contents.record_size(section) {
-            self.add(bytes, size);
+            self.add(met, bytes, size);
         }
     }
 
     /// Adds encoded records of `size` bytes each.
-    fn add(&self, records: &[u8], size: usize) {
-        // A section has few types, and threads wait for each other in the table.
-        let mut met = [(0, 0); 4];
+    fn add(&self, MetTypes(met): &mut MetTypes, records: &[u8], size: usize) {
         for record in records.chunks_exact(size) {
             let kind = record.get(TYPE_AT..).and_then(|rest| rest.first_chunk());
             let kind = kind.copied().map_or(0, u32::from_le_bytes);
@@ -58,6 +62,10 @@ impl TypeCounts {
                 }
             }
         }
+    }
+
+    /// Adds what a thread has met.
+    pub(super) fn add_met(&self, MetTypes(met): MetTypes) {
         met.into_iter().for_each(|own| self.add_many(own));
     }
 
@@ -90,7 +98,7 @@ mod tests {
 
     #[test]
     fn records_of_both_sizes_are_counted_by_type() {
-        let counts = TypeCounts::default();
+        let (counts, mut met) = (TypeCounts::default(), MetTypes::default());
         for size in [16, 24] {
             let mut records = Vec::new();
             for kind in [7u32, 7, 2, 300, 0, 7, 1, 9, 2] {
@@ -98,9 +106,10 @@ mod tests {
                 record[TYPE_AT..TYPE_AT + 4].copy_from_slice(&kind.to_le_bytes());
                 records.extend(record);
             }
-            counts.add(&records, size);
+            counts.add(&mut met, &records, size);
         }
-        counts.add(&[], 24);
+        counts.add(&mut met, &[], 24);
+        counts.add_met(met);
         counts.add_many((u32::MAX, 1));
         let all = [(0, 2), (1, 2), (2, 4), (7, 6), (9, 2), (300, 2), (u32::MAX, 1)];
         assert_eq!(counts.all(), all);

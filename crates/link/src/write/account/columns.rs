@@ -47,22 +47,42 @@ impl TextColumn {
 
 /// Names that become texts.
 #[derive(Default)]
-pub(super) struct NameBytes {
+pub(super) struct NameBytes<'n> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Names that are not copied yet.
+    waiting: Vec<&'n [u8]>,
 }
 
-impl NameBytes {
+/// Names that are copied together. Most have left the caches; asked for one after the other, each
+/// would wait for memory alone.
+const TOGETHER: usize = 64;
+
+impl<'n> NameBytes<'n> {
     /// Appends a row. The name is copied before it is read: it may be in a mapped file that another
     /// process writes into.
-    pub(super) fn push(&mut self, name: &[u8]) {
-        self.bytes.extend_from_slice(name);
-        self.ends.push(self.bytes.len());
-        self.bytes.push(SEPARATOR);
+    pub(super) fn push(&mut self, name: &'n [u8]) {
+        self.waiting.push(name);
+        if self.waiting.len() == TOGETHER {
+            self.copy();
+        }
     }
 
-    pub(super) fn into_texts(self) -> TextColumn {
-        let NameBytes { bytes, mut ends } = self;
+    fn copy(&mut self) {
+        let fetched = |sum: u8, name: &&[u8]| {
+            sum ^ name.first().copied().unwrap_or(0) ^ name.last().copied().unwrap_or(0)
+        };
+        std::hint::black_box(self.waiting.iter().fold(0, fetched));
+        for name in self.waiting.drain(..) {
+            self.bytes.extend_from_slice(name);
+            self.ends.push(self.bytes.len());
+            self.bytes.push(SEPARATOR);
+        }
+    }
+
+    pub(super) fn into_texts(mut self) -> TextColumn {
+        self.copy();
+        let NameBytes { bytes, mut ends, .. } = self;
         // Nearly all names are UTF-8: the copy becomes the text.
         let bytes = match String::from_utf8(bytes) {
             Ok(text) => return TextColumn { text, ends },
@@ -119,7 +139,8 @@ mod tests {
     fn texts_are_those_of_the_names_alone() {
         // The halves of a character in two names are two defects, not a character.
         let names: [&[u8]; 6] = [b"", b"a", b"\xc3", b"\xa9", "\u{e9}".as_bytes(), b"\0z\xff"];
-        for names in [&names[..], &names[..2], &names[4..5], &[]] {
+        let many = names.repeat(TOGETHER / 4);
+        for names in [&names[..], &names[..2], &names[4..5], &[], &many, &many[..TOGETHER]] {
             let texts = TextColumn::of(names.iter().copied());
             assert_eq!(texts.len(), names.len());
             for (row, name) in names.iter().enumerate() {

@@ -13,7 +13,7 @@ use super::super::{Image, ImageWriter};
 use super::{Contribution, KeptRelocations, OutputSection, OutputSectionKind, SectionSource};
 use crate::base::derived_names::DerivedPrefix;
 use crate::base::half::Halves;
-use crate::base::id::{DenseId, NodeId, SectionId};
+use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
 use crate::layout::numbers::Numbers;
@@ -110,23 +110,57 @@ impl<'n> Kinds<'n> {
     }
 }
 
-/// The function to which a section belongs. Code belongs to its function, other sections to the
-/// function of the code that they name.
-fn owner(image: &Image<'_, '_>, id: SectionId) -> Option<NodeId> {
-    let program = &image.program;
-    let draft = &program.merged.draft;
-    let section = &draft.sections[id];
-    let code = match section.kind {
-        SectionKind::Text => id,
-        SectionKind::Reloc | SectionKind::Resolved => {
-            let target = section.owner?;
-            draft.sections[target].owner.unwrap_or(target)
+/// The functions to which sections belong. A function has several sections, far from each other:
+/// what is known of it stands together, so that it is fetched from memory once.
+struct Owners<'i> {
+    image: &'i Image<'i, 'i>,
+    /// By section of code that was met: its function.
+    known: IdVec<SectionId, Option<NodeId>>,
+    /// By function: its name.
+    names: IdVec<NodeId, NameId>,
+}
+
+impl<'i> Owners<'i> {
+    fn of(image: &'i Image<'i, 'i>) -> Self {
+        let program = &image.program;
+        let (graph, draft) = (&program.graph, &program.merged.draft);
+        let name = |node| draft.symbols[program.merged.function(graph, node)].name;
+        let known = IdVec::filled(None, draft.sections.len());
+        Owners { image, known, names: graph.nodes.ids().map(name).collect() }
+    }
+
+    /// The function to which a section belongs. Code belongs to its function, other sections to the
+    /// function of the code that they name.
+    fn owner(&mut self, id: SectionId) -> Option<NodeId> {
+        let draft = &self.image.program.merged.draft;
+        let section = &draft.sections[id];
+        let code = match section.kind {
+            SectionKind::Text => id,
+            SectionKind::Reloc | SectionKind::Resolved => {
+                let target = section.owner?;
+                draft.sections[target].owner.unwrap_or(target)
+            }
+            SectionKind::CuInfo => return None,
+            _ => section.owner?,
+        };
+        if self.known[code].is_none() {
+            self.known[code] = self.function(code);
         }
-        SectionKind::CuInfo => return None,
-        _ => section.owner?,
-    };
-    let symbol = draft.sections[code].function?;
-    program.graph.node(draft.symbols[symbol].program?)
+        self.known[code]
+    }
+
+    /// That function with its name.
+    fn named_owner(&mut self, id: SectionId) -> Option<(NodeId, NameId)> {
+        self.owner(id).map(|node| (node, self.names[node]))
+    }
+
+    /// The function of a section of code.
+    fn function(&self, code: SectionId) -> Option<NodeId> {
+        let program = &self.image.program;
+        let draft = &program.merged.draft;
+        let symbol = draft.sections[code].function?;
+        program.graph.node(draft.symbols[symbol].program?)
+    }
 }
 
 /// The sections by the headers that are written, without that of the null section.
@@ -137,13 +171,12 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
     let writer = ImageWriter::new(image);
     let tables = writer.table_headers();
     let mut kinds = Kinds::default();
+    let mut owners = Owners::of(image);
     // `id` is the section, if its name in the draft is the one that is written.
-    let mut row = |header: SectionHeader, place: usize, id: Option<SectionId>, owner| {
-        let kind = match owner {
+    let mut row = |header: SectionHeader, place, id: Option<SectionId>, function| {
+        let kind = match function {
             None => kinds.named(&header, strings.get(place, &header), false),
-            Some(node) => {
-                let function = program.merged.function(&program.graph, node);
-                let function = draft.symbols[function].name;
+            Some((_, function)) => {
                 let derived =
                     id.and_then(|id| draft.names.derived_prefix(draft.sections[id].name, function));
                 let names = || (strings.get(place, &header), draft.names.get(function));
@@ -152,7 +185,7 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
         };
         OutputSection {
             kind,
-            function: owner.map(|node: NodeId| node.index() as u32),
+            function: function.map(|(node, _): (NodeId, _)| node.index() as u32),
             offset: header.offset,
             size: header.size,
             source: SectionSource::Linker,
@@ -168,7 +201,11 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
     let own_names = strings.table.is_none();
     let own = numbers.order.iter().zip(first..);
     rows.extend(own.map(|(&id, place)| {
-        row(writer.own_header(id), place, own_names.then_some(id), owner(image, id))
+        let header = match own_names {
+            true => writer.header_alone(id),
+            false => writer.own_header(id),
+        };
+        row(header, place, own_names.then_some(id), owners.named_owner(id))
     }));
     // Sections of the Mercury half belong to the function of their counterpart.
     let mut counterparts = vec![None; count.saturating_sub(rows.len())];
@@ -182,8 +219,8 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
     }
     let others = counterparts.into_iter().zip(rows.len()..);
     rows.extend(others.map(|(id, place)| {
-        let owner = id.and_then(|id| owner(image, id));
-        row(writer.section_header(&tables, place + 1), place, None, owner)
+        let function = id.and_then(|id| owners.named_owner(id));
+        row(writer.section_header(&tables, place + 1), place, None, function)
     }));
     (kinds.all, rows)
 }
