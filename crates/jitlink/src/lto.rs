@@ -199,7 +199,7 @@ pub(crate) fn partial(
     let CompileOutput { bytes, lto_ir, log, infos } = part.object()?;
     let object = LtoObject::of(&bytes);
     // The library repeats lines of ptxas.
-    let mut infos = lines(&infos, |line| line.starts_with("INFO: "));
+    let mut infos = lines(&infos, is_about_lto_ir);
     let is_program = kept == Kept::Used && object.is_program();
     // The text in an object has no comments.
     let text = object.text().filter(|_| !options.options.keeps_ptx());
@@ -320,6 +320,12 @@ fn without_times(infos: &str) -> String {
     const TIMES: [&str; 2] =
         ["nvJitLink time until Complete:", "nvJitLinkComplete time to finish:"];
     lines(infos, |line| !TIMES.iter().any(|time| line.starts_with(time)))
+}
+
+/// True for a line about the LTO-IR as a whole: `INFO: NVVM70 LTOIR Container created (8908 bytes)`
+/// of 13.5, `SUCCESS: ...` of 13.4.
+fn is_about_lto_ir(line: &str) -> bool {
+    ["INFO: ", "SUCCESS: "].iter().any(|begin| line.starts_with(begin))
 }
 
 /// The lines of `text` that are `wanted`.

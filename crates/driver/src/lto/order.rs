@@ -206,7 +206,7 @@ const MARKS_OF_CALLS: [&str; 2] = ["callseq ", "prototype_"];
 /// those they have: the compiler numbers a call before it moves its block.
 fn numbered(text: &str, number: usize, calls: &mut HashMap<usize, usize>) -> String {
     let mut text = text.to_owned();
-    for mark in ["$L__BB", "__local_depot"] {
+    for mark in ["$L__BB", "$L__func_end", "__local_depot"] {
         text = renumbered(&text, mark, |_| number);
     }
     let own: BTreeSet<usize> =
@@ -370,7 +370,8 @@ mod tests {
     fn function(linkage: &str, name: &str, number: usize, body: &str) -> String {
         format!(
             "{linkage}.func  (.param .b32 func_retval0) {name}(\n\t.param .b32 {name}_param_0\n)\n\
-             {{\n$L__BB{number}_1:\n\tmov.u64 %SPL, __local_depot{number};\n{body}\tret;\n\n}}\n"
+             {{\n$L__BB{number}_1:\n\tmov.u64 %SPL, __local_depot{number};\n{body}\tret;\n\
+             $L__func_end{number}:\n\n}}\n"
         )
     }
 

@@ -163,14 +163,11 @@ impl<'d> Merger<'_, 'd> {
     fn name_of_nameless(&self, empty: NameId, object: ObjectId) -> Option<NameId> {
         let draft = &self.merged.draft;
         let counted = draft.local_strings.counted();
-        if counted.is_empty()
-            || draft.local_strings.contains(empty)
-            || !self.has_prototype(empty, object)
-        {
+        if counted.is_empty() || draft.local_strings.contains(empty) {
             return None;
         }
-        let before = draft.prototype_strings.iter().take_while(|&name| name != empty);
-        let number = 1 + before.map(|name| draft.names.get(name).len() + 1).sum::<usize>();
+        let found = self.empty_prototype.get_or_init(|| self.first_prototype(empty));
+        let (_, number) = found.filter(|&(file, _)| file < object)?;
         match number {
             ..5 => counted.get(number - 1).copied(),
             5 => draft.names.lookup(UNIFIED_TABLE),
@@ -178,14 +175,16 @@ impl<'d> Merger<'_, 'd> {
         }
     }
 
-    /// True if a file before `object` has a record with the prototype `name`.
-    fn has_prototype(&self, name: NameId, object: ObjectId) -> bool {
-        self.merged.draft.prototype_strings.contains(name)
-            && self.objects.iter().take_while(|&(id, _)| id != object).any(|(id, file)| {
-                let mut listed = self.listed_prototypes(id, file);
-                listed
-                    .any(|prototype| self.merged.draft.names.get(name) == file.prototype(prototype))
-            })
+    /// The first file that has a record with the prototype `name`, and the offset of its string in
+    /// bytes among those of prototypes.
+    fn first_prototype(&self, name: NameId) -> Option<(ObjectId, usize)> {
+        let draft = &self.merged.draft;
+        let bytes = draft.names.get(name);
+        let (file, _) = self.objects.iter().find(|&(id, file)| {
+            self.listed_prototypes(id, file).any(|prototype| file.prototype(prototype) == bytes)
+        })?;
+        let before = draft.prototype_strings.iter().take_while(|&before| before != name);
+        Some((file, 1 + before.map(|name| draft.names.get(name).len() + 1).sum::<usize>()))
     }
 
     /// Places the code of an accepted definition in a new section, or in the section of an earlier

@@ -19,6 +19,8 @@ mod unified;
 mod unlisted;
 mod variables;
 
+use std::cell::OnceCell;
+
 use culd_cubin::SectionIndex;
 use culd_cubin::arch::Flavour;
 use culd_cubin::callgraph::Edge;
@@ -84,6 +86,8 @@ struct Merger<'a, 'd> {
     had_relocs: IdMap<SectionId, ()>,
     /// Sections of dead functions that have taken an index.
     counted: HashSet<(SymbolId, UnlistedSection)>,
+    /// Where the prototype without name is, once a function without name asks for it.
+    empty_prototype: OnceCell<Option<(ObjectId, usize)>>,
 }
 
 /// The results of the phases before merging.
@@ -157,6 +161,7 @@ impl<'a, 'd> Merger<'a, 'd> {
             infos_read: 0,
             had_relocs: IdMap::default(),
             counted: HashSet::new(),
+            empty_prototype: OnceCell::new(),
         }
     }
 
