@@ -45,7 +45,7 @@ const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -pre
 pub(crate) struct LinkTime<'a, 'l> {
     pub(super) options: &'l CommandOptions,
     pub(super) target: &'static Arch,
-    rules: &'static Dialect,
+    pub(super) rules: &'static Dialect,
     /// What the options of the link and those beside LTO-IR ask for.
     pub(super) compilation: LtoCompilation,
     /// The options in the words of libnvJitLink.

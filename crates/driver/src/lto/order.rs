@@ -82,7 +82,7 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     let end = text.trim_end().len();
     let tail = text.get(end..).and_then(|tail| tail.strip_prefix('\n')).unwrap_or_default();
     let mut made = ours.header.to_owned();
-    let mut calls = HashMap::new();
+    let mut counted = Counted::default();
     for (number, function) in functions.iter().enumerate() {
         made.push_str(ours.remarks.get(function.name.as_str()).unwrap_or(&""));
         if number == 0 {
@@ -90,7 +90,7 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
             variables.iter().for_each(|item| made.push_str(&item.text));
             made.push_str(if ours.has_blank { "\n" } else { "" });
         }
-        made.push_str(&numbered(&function.text, number, &mut calls));
+        made.push_str(&numbered(&function.text, number, &mut counted));
     }
     source_tables.numbered(made + tail)
 }
@@ -202,11 +202,27 @@ fn head(function: &PtxItem) -> Option<String> {
 /// What stands in front of the number of a call. The prototype of one has the same number.
 const MARKS_OF_CALLS: [&str; 2] = ["callseq ", "prototype_"];
 
+/// The label at the end of a function with lines of source files.
+const END_OF_FUNCTION: &str = "$L__func_end";
+
+/// What is counted through a text.
+#[derive(Default)]
+struct Counted {
+    /// The numbers of calls, by those that they had.
+    calls: HashMap<usize, usize>,
+    /// Functions with a label at the end: others are not counted.
+    ends: usize,
+}
+
 /// The text of the function with this number. Its calls get the next numbers and keep the order of
 /// those they have: the compiler numbers a call before it moves its block.
-fn numbered(text: &str, number: usize, calls: &mut HashMap<usize, usize>) -> String {
+fn numbered(text: &str, number: usize, Counted { calls, ends }: &mut Counted) -> String {
     let mut text = text.to_owned();
-    for mark in ["$L__BB", "$L__func_end", "__local_depot"] {
+    if numbers(&text, END_OF_FUNCTION).next().is_some() {
+        text = renumbered(&text, END_OF_FUNCTION, |_| *ends);
+        *ends += 1;
+    }
+    for mark in ["$L__BB", "__local_depot"] {
         text = renumbered(&text, mark, |_| number);
     }
     let own: BTreeSet<usize> =
@@ -431,7 +447,7 @@ mod tests {
     #[test]
     fn numbers_in_names_stay() {
         let text = "my_prototype_3 prototype_3 x$L__BB3_1 $L__BB3_1 $L__BBx";
-        let numbered = numbered(text, 7, &mut HashMap::new());
+        let numbered = numbered(text, 7, &mut Counted::default());
         assert_eq!(numbered, "my_prototype_3 prototype_0 x$L__BB3_1 $L__BB7_1 $L__BBx");
     }
 
@@ -439,14 +455,15 @@ mod tests {
     fn calls_keep_the_order_of_their_numbers() {
         let text = "{ // callseq 9, 0\n\tprototype_9 : .callprototype ()_ ();\n} // callseq 9\n\
                     { // callseq 7, 0\n} // callseq 7\nmy_callseq 9\n";
-        let mut calls = HashMap::from([(1, 0)]);
-        let made = numbered(text, 3, &mut calls);
+        let mut counted = Counted { calls: HashMap::from([(1, 0)]), ends: 2 };
+        let text = &format!("{text}$L__func_end9:\n.L$L__func_end9 - f\n");
+        let made = numbered(text, 3, &mut counted);
         assert_eq!(
             made,
             "{ // callseq 2, 0\n\tprototype_2 : .callprototype ()_ ();\n} // callseq 2\n\
-             { // callseq 1, 0\n} // callseq 1\nmy_callseq 9\n"
+             { // callseq 1, 0\n} // callseq 1\nmy_callseq 9\n$L__func_end2:\n.L$L__func_end9 - f\n"
         );
-        assert_eq!(calls.len(), 3);
+        assert_eq!((counted.calls.len(), counted.ends), (3, 3));
     }
 
     #[test]

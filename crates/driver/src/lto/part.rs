@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use culd_fatbin::container::ImageKind;
 use culd_link::Session;
+use culd_text::os::OsStrExt;
 
 use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
@@ -75,6 +76,10 @@ impl<'a> LinkTime<'a, '_> {
         if self.text_counts() {
             return TextWay::Names;
         }
+        // An object alone has nvlink's order.
+        if self.found.lto.len() == 1 && self.splits() {
+            return TextWay::Object;
+        }
         // Cubins have names of local and weak definitions otherwise, and of what ptxas adds. The
         // module of names is a second piece, which changes the order: see `in_order`.
         if !names.unknown.is_empty() || !self.found.lto.iter().all(has_ptx) {
@@ -97,6 +102,16 @@ impl<'a> LinkTime<'a, '_> {
     fn is_newer(&self) -> bool {
         const NEWER_COMPILER: u32 = 100;
         self.target.sm >= NEWER_COMPILER
+    }
+
+    /// True if the compiler works in several threads, each on a part of the program, and puts
+    /// variables and functions together in an order that an object has, too (13.0, 13.1, 13.3 to
+    /// 13.5; `compare lto`, *turned.o*).
+    fn splits(&self) -> bool {
+        let several = |word: &OsString| {
+            word.as_bytes().strip_prefix(b"-split-compile=").is_some_and(|count| count != b"1")
+        };
+        !self.rules.lto_object_lacks_order && self.words.iter().any(several)
     }
 
     /// True if comments count, which the text in an object lacks.
@@ -128,10 +143,10 @@ impl<'a> LinkTime<'a, '_> {
             }
         }
         let LtoOutput { bytes, said } = made;
-        let parts = &self.found.lto;
-        let bytes = in_order(parts, bytes, names.object_text.as_deref());
+        let (parts, splits) = (&self.found.lto, self.splits());
+        let bytes = in_order(parts, splits, bytes, names.object_text.as_deref());
         let bytes = match names.object_text {
-            Some(text) => text::as_in_object(&in_order(parts, text, None), bytes),
+            Some(text) => text::as_in_object(&in_order(parts, splits, text, None), bytes),
             None => bytes,
         };
         Ok(LtoOutput { bytes, said })
@@ -168,7 +183,8 @@ impl<'a> LinkTime<'a, '_> {
     /// numbers of local names, which the newer compiler counts with those of the module.
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let [one, ..] = self.found.lto.as_slice() else { return false };
-        let without_order = self.found.lto.len() == 1 && !has_ptx(one);
+        let is_single = self.found.lto.len() == 1;
+        let without_order = is_single && (!has_ptx(one) || self.splits());
         self.text_counts()
             && (without_order
                 || self.is_newer()
@@ -205,7 +221,8 @@ impl<'a> LinkTime<'a, '_> {
         match self.object() {
             Ok(LtoOutput { bytes, said }) => {
                 let text = ObjectText::of(&bytes).filter(|text| text.is_complete);
-                let text = text.map(|text| in_order(&self.found.lto, text.ptx, None));
+                let text =
+                    text.map(|text| in_order(&self.found.lto, self.splits(), text.ptx, None));
                 if text.is_none() {
                     names.complete(&bytes);
                 }
@@ -235,6 +252,7 @@ impl<'a> LinkTime<'a, '_> {
             session: self.session,
             arch: self.target.name,
             words: self.words.clone(),
+            splits: self.splits(),
             parts: self.found.lto.clone(),
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
@@ -292,7 +310,7 @@ impl<'a> LinkTime<'a, '_> {
         let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
         let text = text::without_declarations(&made.bytes, undefined.iter().map(String::as_str));
         let text = text::with_shared_alignments(text, alignments);
-        let text = in_order(&self.found.lto, text, None);
+        let text = in_order(&self.found.lto, self.splits(), text, None);
         self.found.times.push(time_of_text(begin));
         // Whoever receives it may have ended.
         let _ = send.send(text.clone());
@@ -322,6 +340,7 @@ struct Judge<'j, 'a> {
     arch: &'j str,
     /// Options of libnvJitLink.
     words: Vec<OsString>,
+    splits: bool,
     parts: Vec<LtoPiece<'a>>,
     others: Vec<LinkCubin<'a>>,
     compiler: PtxCompiler,
@@ -332,7 +351,7 @@ impl Judge<'_, '_> {
     /// comes of a compilation that fails.
     fn verdict(&self, program: &mut LtoProgram, guess: Receiver<Vec<u8>>) -> Verdict {
         let begin = Instant::now();
-        let Judge { options, session, arch, words, parts, others, compiler } = self;
+        let Judge { options, session, arch, words, splits, parts, others, compiler } = self;
         let task = LtoTask { options, session, words, arch, parts };
         let object = task.object(program, parts, others);
         program.no_more();
@@ -340,7 +359,7 @@ impl Judge<'_, '_> {
         let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
         let Some(object) = ObjectText::of(&object) else { return Verdict::Unknown };
         let time = time_of_text(begin);
-        let text = in_order(parts, object.ptx, None);
+        let text = in_order(parts, *splits, object.ptx, None);
         let lines = if object.is_complete { SourceLines::Kept } else { SourceLines::Lost };
         if guess.recv().is_ok_and(|guess| text::is_same(&guess, &text, lines)) {
             return Verdict::Equal(said);
@@ -359,11 +378,17 @@ fn has_ptx(piece: &LtoPiece<'_>) -> bool {
 }
 
 /// Brings `ptx` of a part of the program into nvlink's order: that of the PTX next to the LTO-IR,
-/// or else of `object_text`. PTX of several pieces has that order already.
-fn in_order(parts: &[LtoPiece<'_>], ptx: Vec<u8>, object_text: Option<&[u8]>) -> Vec<u8> {
+/// or else of `object_text`. PTX of several pieces has that order already, and where the compiler
+/// `splits` its work, an object alone has it.
+fn in_order(
+    parts: &[LtoPiece<'_>],
+    splits: bool,
+    ptx: Vec<u8>,
+    object_text: Option<&[u8]>,
+) -> Vec<u8> {
     let [piece] = parts else { return ptx };
     let sibling = piece.sibling.as_ref().filter(|sibling| sibling.kind() == ImageKind::Ptx);
-    let sibling = sibling.and_then(|sibling| sibling.data(MAX_UNPACKED).ok());
+    let sibling = sibling.filter(|_| !splits).and_then(|ptx| ptx.data(MAX_UNPACKED).ok());
     let of_sibling = sibling.and_then(|sibling| in_order_of(&ptx, up_to_nul(&sibling)));
     let ordered = of_sibling.or_else(|| in_order_of(&ptx, object_text?));
     ordered.map_or(ptx, String::into_bytes)

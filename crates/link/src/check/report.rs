@@ -216,10 +216,13 @@ impl<'p, 'o, 'd> EntrySizes<'p, 'o, 'd> {
     }
 }
 
-/// The barriers of an entry, from an attribute or the flags of its code.
+/// The barriers of an entry, from an attribute or the flags of its code: an object (`-r`) by 13.0
+/// keeps the flags of code of CUDA 12.
 fn barriers(program: &LinkedProgram<'_, '_>, entry: NodeId) -> u32 {
-    if program.merged.fixed.notes.is_some() {
-        return program.attributes.number(entry, code::NUM_BARRIERS).unwrap_or(0);
+    if program.merged.fixed.notes.is_some()
+        && let Some(number) = program.attributes.number(entry, code::NUM_BARRIERS)
+    {
+        return number;
     }
     let raised = program.attributes.flag_barriers.changed.iter().find(|(node, _)| *node == entry);
     let code = program.merged.code(&program.graph, entry);

@@ -282,6 +282,8 @@ dialects! {
     lto_comes_first: bool = since(135);
     /// References of host code do not count.
     lto_ignores_host: bool = since(135);
+    /// An object of LTO-IR has not nvlink's order: it takes a second piece to make it.
+    lto_object_lacks_order: bool = of(&[132]);
 
     // `.nv.compat`.
     /// COMMON is written, and PAIR even if it is 0.

@@ -84,6 +84,8 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-emit-ptx linee.o xl.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx demoted.o as.o bs.o cs.o -lcudadevrt", &[]),
             ("demotedi.o ys.o -lcudadevrt", &[]),
+            ("-split-compile 2 turned.o ys.o -lcudadevrt", &[Order]),
+            ("-split-compile 3 -emit-ptx turned.o ys.o -lcudadevrt", &[Order]),
             ("-Xptxas=-lineinfo demotede.o ys.o -lcudadevrt", &[Order]),
             ("-g demotedl.o ys.o -lcudadevrt", &[Order]),
             ("-g inlined.o ys.o -lcudadevrt", &[Order]),

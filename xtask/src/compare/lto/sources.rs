@@ -176,6 +176,19 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          t[p[0] & 7] = p[1]; u[p[2] & 3] = p[3]; __syncthreads();\n\
          p[4] = t[p[5] & 7] + u[p[6] & 3] + second[p[7] & 1]; }\n",
     ),
+    // Variables of libdevice's, whose order is another one with -split-compile.
+    (
+        "turned",
+        "__device__ __managed__ int kept[4]; static __device__ int own[4] = {1, 2, 3, 4};\n\
+         __device__ __noinline__ int far(int x) { __shared__ double s[16]; s[x & 15] = x;\n\
+         __syncthreads(); return (int)lgamma((double)x + s[(x + 1) & 15]); }\n\
+         static __device__ __noinline__ int bent(int x) { __shared__ double s[16]; s[x & 15] = x;\n\
+         __syncthreads(); x += s[(x + 1) & 15]; return (int)(sinf(x) + own[x & 3]); }\n\
+         static __device__ __noinline__ int even(int x)\n\
+         { return (int)(cos((double)x) + own[x & 3] + kept[x & 3]); }\n\
+         __device__ __noinline__ int turned(int x) { return far(x) + bent(x) + even(x); }\n\
+         __global__ void turn(int *p) { p[0] = turned(p[1]) + (int)cos((double)p[2]); }\n",
+    ),
     // Functions that are inlined into others, but not with -g.
     (
         "inlined",
