@@ -84,11 +84,12 @@ enum Answer {
 impl LtoNames<'_> {
     /// Adds the names in `object`, which is made of all pieces whose names are not known.
     pub(super) fn complete(&mut self, object: &[u8]) {
-        match Outline::of_object(object) {
+        let text = ObjectText::of(object);
+        match Outline::of_object(object, text.as_ref()) {
             Some(outline) => {
                 self.outline.add(outline);
                 self.unknown.clear();
-                self.object_text = ObjectText::of(object).map(|text| text.ptx);
+                self.object_text = text.map(|text| text.ptx);
             }
             None => {
                 let why = "no object can be made of LTO-IR to read its names".to_owned();

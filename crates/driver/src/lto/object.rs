@@ -21,7 +21,8 @@ impl LtoObject {
     /// What `object` tells: a relocatable cubin that libnvJitLink made of LTO-IR with
     /// [`LTO_TEXT_OPTION`](super::LTO_TEXT_OPTION) or `-g`.
     pub fn of(object: &[u8]) -> Self {
-        LtoObject { outline: Outline::of_object(object), text: ObjectText::of(object) }
+        let text = ObjectText::of(object);
+        LtoObject { outline: Outline::of_object(object, text.as_ref()), text }
     }
 
     /// The PTX of which it was made, if it is there and lacks nothing.

@@ -119,10 +119,10 @@ impl Outline {
         Some(outline)
     }
 
-    /// The names in `object`, which libnvJitLink made of LTO-IR: those of the text in it, or else
-    /// of its code, in which weak variables are local.
-    pub(super) fn of_object(object: &[u8]) -> Option<Self> {
-        match ObjectText::of(object) {
+    /// The names in `object`, which libnvJitLink made of LTO-IR: those of `text`, the PTX in it, or
+    /// else of its code, in which weak variables are local.
+    pub(super) fn of_object(object: &[u8], text: Option<&ObjectText>) -> Option<Self> {
+        match text {
             Some(text) => Some(Outline::of_ptx(&text.ptx)),
             None => Outline::of_cubin(object),
         }

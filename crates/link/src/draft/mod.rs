@@ -287,8 +287,8 @@ impl<'d> Draft<'d> {
         lists.into_iter().for_each(|list| list.reserve(names));
     }
 
-    /// Has the local names counted where a prototype without name makes their number matter for
-    /// functions without name; `table` is a name that one may get.
+    /// Has local names counted if the program has a prototype without name: a function without name
+    /// then gets the name with a certain number. `table` is one of these names, `.nv.uft.entry`.
     pub(crate) fn keep_counted_names(&mut self, table: &'d [u8]) {
         let empty = self.names.lookup(b"");
         let counts = empty.is_some_and(|empty| self.prototype_strings.contains(empty));

@@ -28,8 +28,8 @@ impl Default for TypeCounts {
     }
 }
 
-/// Types that one thread has met, with numbers: it adds them to those of all threads when it meets
-/// others, and at the end of its work.
+/// How many records of four types one thread has written. It adds a number to the shared table when
+/// a fifth type takes its place, and the rest at the end of its work.
 #[derive(Debug, Default)]
 pub(super) struct MetTypes([(u32, u64); 4]);
 
