@@ -88,7 +88,8 @@ impl LtoFailure {
     }
 }
 
-/// The program for one link. It is started again for a request behind one that ended it.
+/// The program for one link. It is started again for a request behind one that ended it,
+/// or after which NVIDIA's compiler would compile otherwise.
 #[derive(Default)]
 pub(crate) struct LtoProgram {
     running: Option<RunningProgram>,
@@ -124,6 +125,9 @@ impl LtoProgram {
         let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
         let lines = running.lines()?;
         let Some(reply) = reply else { return Err(LtoFailure::Failed(lines)) };
+        if words.iter().any(|word| changes_compiler(word)) {
+            running.end_requests();
+        }
         self.running = Some(running);
         output(reply, lines)
     }
@@ -134,6 +138,15 @@ impl LtoProgram {
             running.end_requests();
         }
     }
+}
+
+/// True if NVIDIA's compiler compiles otherwise in the rest of its process, once it has met the
+/// option `word`: without optimization it changes settings that later compilations take over. They
+/// read a `__grid_constant__` parameter through a generic address then, for example (13.0 to 13.5;
+/// `-g` by 13.5; `compare lto`, *constant.o*).
+fn changes_compiler(word: &[u8]) -> bool {
+    matches!(word, b"-O0" | b"-g")
+        || [&b"-Ofc"[..], b"-Xnvvm=-opt"].iter().any(|start| word.starts_with(start))
 }
 
 /// The program, its private folder and what connects it.

@@ -11,6 +11,9 @@ use std::io::{self, BufRead, Read, Write};
 /// The longest line: the digits of a length and the end of the line.
 const LONGEST_LINE: u64 = 21;
 
+/// Bytes of the first step in which memory for a part is taken; each other step doubles it.
+const FIRST_STEP: usize = 64 << 10;
+
 /// Writes a message of `parts`.
 ///
 /// # Errors
@@ -34,13 +37,27 @@ pub fn read(from: &mut impl BufRead) -> io::Result<Option<Vec<Vec<u8>>>> {
     let mut parts = Vec::new();
     for _ in 0..count {
         let length = number(from)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let mut part = Vec::new();
-        if from.take(length).read_to_end(&mut part)? as u64 != length {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        parts.push(part);
+        parts.push(part(from, length)?);
     }
     Ok(Some(parts))
+}
+
+/// The next `length` bytes. The steps in which memory is taken do not depend on how they come:
+/// NVIDIA's compiler orders some of its output by addresses.
+fn part(from: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
+    let mut part = Vec::new();
+    loop {
+        let left = length - part.len() as u64;
+        let Ok(step) = usize::try_from(left.min(part.len().max(FIRST_STEP) as u64)) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        if step == 0 {
+            return Ok(part);
+        }
+        let begin = part.len();
+        part.resize(begin + step, 0);
+        from.read_exact(&mut part[begin..])?;
+    }
 }
 
 /// The number in the next line; `None` at the end of the stream.

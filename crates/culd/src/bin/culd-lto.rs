@@ -14,8 +14,6 @@ use std::io::{self, BufReader};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
 
 use culd_lto::{
     CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, candidates,
@@ -61,7 +59,7 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;
     };
-    match serve(toolkits) {
+    match serve(&toolkits) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("culd-lto: {error}");
@@ -85,26 +83,26 @@ fn toolkits(mut words: impl Iterator<Item = OsString>) -> Option<Vec<PathBuf>> {
     Some(toolkits)
 }
 
-/// Answers requests until there is none. Requests are read by a thread of their own, which makes
-/// LTO-IR of roots, while this one loads libnvJitLink.
-fn serve(toolkits: Vec<PathBuf>) -> io::Result<()> {
+/// Answers requests until there is none.
+///
+/// NVIDIA's compiler orders some variables and functions by a hash of their addresses. There is
+/// one thread, so that these are the same each time.
+fn serve(toolkits: &[PathBuf]) -> io::Result<()> {
     let socket = socket()?;
-    let (send, requests) = mpsc::channel();
-    let (source, folders) = (socket.try_clone()?, toolkits.clone());
-    let reader = thread::spawn(move || receive(source, &folders, &send));
-    let library = load(&toolkits);
-    for request in requests {
-        let compiled = match (&library, request) {
+    let mut source = BufReader::new(&socket);
+    let library = load(toolkits);
+    while let Some(words) = message::read(&mut source)? {
+        let compiled = match (&library, CompileRequest::of(words)) {
             (_, Err(why)) => Err(LtoReply::failed(why)),
             (Err(error), Ok(_)) => Err(LtoReply::without_output(error)),
-            (Ok(library), Ok(request)) => compile(library, request, &toolkits)
+            (Ok(library), Ok(request)) => compile(library, request, toolkits)
                 .map_err(|error| LtoReply::without_output(&error)),
         };
         let LtoReply { report, bytes } = compiled.unwrap_or_else(|reply| reply);
         let parts = [Some(report.as_bytes()), bytes.as_deref()];
         message::write(&mut &socket, &parts.into_iter().flatten().collect::<Vec<_>>())?;
     }
-    reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    Ok(())
 }
 
 /// Standard input, which is written to, too.
@@ -117,28 +115,6 @@ fn socket() -> io::Result<File> {
 #[cfg(not(unix))]
 fn socket() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Reads requests and sends them on, with LTO-IR of their roots.
-fn receive(
-    source: File,
-    toolkits: &[PathBuf],
-    send: &Sender<Result<CompileRequest, String>>,
-) -> io::Result<()> {
-    let mut source = BufReader::new(source);
-    while let Some(words) = message::read(&mut source)? {
-        let request = CompileRequest::of(words).map(|mut request| {
-            // Whether an object needs roots is the library's to say.
-            if request.want != LtoTarget::Object {
-                request.make_roots(toolkits);
-            }
-            request
-        });
-        if send.send(request).is_err() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// The answer to a request.
@@ -175,7 +151,8 @@ fn compile(
     mut request: CompileRequest,
     toolkits: &[PathBuf],
 ) -> Result<LtoReply, LtoError> {
-    if request.want == LtoTarget::Object && library.needs_other_code() {
+    // An object needs roots if the library makes none.
+    if request.want != LtoTarget::Object || library.needs_other_code() {
         request.make_roots(toolkits);
     }
     let roots = match request.roots {

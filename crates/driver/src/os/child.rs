@@ -124,11 +124,13 @@ pub(crate) fn output(
     Ok(Output { status, stdout: stdout?, stderr: stderr? })
 }
 
-/// Starts `command`, a compiler that stays for several tasks.
+/// Starts `command`, a compiler that stays for several tasks. NVIDIA's orders some of its output by
+/// a hash of addresses, which would be others each time.
 pub(crate) fn start_compiler(command: &mut Command) -> Result<Child, ChildError> {
     set_heap(command);
     let path = PathBuf::from(command.get_program());
-    command.spawn().map_err(|error| ChildError::CannotRun { path, error })
+    let child = host::spawn_at_fixed_addresses(command);
+    child.map_err(|error| ChildError::CannotRun { path, error })
 }
 
 /// Sets [`HEAP`]; a setting of the user's own stays.

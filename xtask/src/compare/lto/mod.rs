@@ -5,6 +5,7 @@
 //! of link. Guaranteed: exit code 1 if exit status, messages, image or register file differ in a
 //! way that no row lists.
 
+mod again;
 mod families;
 mod generated;
 mod images;
@@ -37,8 +38,8 @@ pub(super) const SUITE: Suite = Suite {
     about: "objects of nvcc -dlto, with nvlink -dlto and culd -dlto",
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
-\x20 --family F[,F]   whole mixed devrt objects host options words beside register images steps generated
-                   nvcc values (default: all but the last three); the seeds are those of generated
+\x20 --family F[,F]   whole mixed devrt objects host options words beside register images steps again
+                   generated nvcc values (default: all but the last three); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
 \x20 --times N        times instead, medians of N rounds
 culd-lto has to lie beside the linker under test. By 12.4, with its toolkit in the folder of CULD_TOOLKITS.
@@ -96,7 +97,7 @@ struct LtoLink {
 }
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
-    let usual = "whole,mixed,devrt,objects,host,options,words,register,images,steps";
+    let usual = "whole,mixed,devrt,objects,host,options,words,register,images,steps,again";
     let wanted = setup.args.option("--family")?.unwrap_or_else(|| usual.to_owned());
     let wanted: Vec<String> = wanted.split(',').map(str::to_owned).collect();
     let code = setup.args.flag("--code");
@@ -104,7 +105,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     setup.finish()?;
     let seeds = setup.bounded_seeds()?;
     let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
-    let others = ["images", "generated", "nvcc", "steps", "values"];
+    let others = ["again", "images", "generated", "nvcc", "steps", "values"];
     if let Some(name) = wanted.iter().find(|name| !own(name) && !others.contains(&name.as_str())) {
         bail!("no family is called '{name}'");
     }
@@ -134,6 +135,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
             let is_old = !bench.tools.oracle.release().is_of_13();
             for name in wanted.iter().filter(|name| !is_old || name.as_str() != "steps") {
                 match name.as_str() {
+                    "again" => again::run(&mut bench)?,
                     "images" => images::run(&mut bench)?,
                     "generated" => generated::run(&mut bench, seeds.clone())?,
                     "nvcc" => nvcc::run(&mut bench)?,

@@ -189,6 +189,22 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ __noinline__ int turned(int x) { return far(x) + bent(x) + even(x); }\n\
          __global__ void turn(int *p) { p[0] = turned(p[1]) + (int)cos((double)p[2]); }\n",
     ),
+    // A parameter at a constant address, which culd read through a generic one: an object without
+    // optimization, asked for names, changed what the compiler did next in the process.
+    (
+        "constant",
+        "__device__ int distant(int);\n\
+         __global__ void reads(int *p, const __grid_constant__ int4 q) { *p = distant(p[1]) + q.y; }\n",
+    ),
+    ("asker", "__device__ int distant(int); __global__ void ask(int *p) { *p = distant(*p); }\n"),
+    ("distant", "__device__ __noinline__ int distant(int x) { return x * 3; }\n"),
+    // Tables of addresses, whose variables NVIDIA's compiler orders by a hash of addresses.
+    (
+        "tables",
+        "static __device__ const char *words[] = {\"one\", \"two\", \"three\", \"four\"};\n\
+         __device__ int u[2], v[2], w[2]; __constant__ int *ways[] = {u, v, w + 1, u + 1};\n\
+         __global__ void looks(int *p) { *p = words[*p & 3][p[1] & 1] + *ways[p[2] & 3]; }\n",
+    ),
     // Functions that are inlined into others, but not with -g.
     (
         "inlined",

@@ -10,10 +10,10 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-#[cfg(feature = "lto")]
-use std::process::Stdio;
 #[cfg(feature = "command")]
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
+#[cfg(feature = "lto")]
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
@@ -168,6 +168,11 @@ pub(crate) fn become_program(command: &mut Command) -> io::Error {
         Ok(status) => std::process::exit(status.code().unwrap_or(1)),
         Err(error) => error,
     }
+}
+
+#[cfg(feature = "lto")]
+pub(crate) fn spawn_at_fixed_addresses(command: &mut Command) -> io::Result<Child> {
+    command.spawn()
 }
 
 #[cfg(feature = "command")]

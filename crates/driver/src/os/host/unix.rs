@@ -18,10 +18,10 @@ use std::os::unix::net::UnixStream;
 #[cfg(feature = "command")]
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-#[cfg(feature = "lto")]
-use std::process::Stdio;
 #[cfg(feature = "command")]
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
+#[cfg(feature = "lto")]
+use std::process::{Child, Command, Stdio};
 
 #[cfg(feature = "command")]
 use nix::errno::Errno;
@@ -246,6 +246,28 @@ pub(crate) type Socket = UnixStream;
 pub(crate) fn socket() -> io::Result<(Socket, Stdio)> {
     let (own, other) = UnixStream::pair()?;
     Ok((own, OwnedFd::from(other).into()))
+}
+
+/// Starts `command` with its memory at the same addresses as each time, where the system lets it:
+/// containers may forbid that.
+#[cfg(all(feature = "lto", target_os = "linux"))]
+pub(crate) fn spawn_at_fixed_addresses(command: &mut Command) -> io::Result<Child> {
+    use nix::sys::personality::{self, Persona};
+    // The setting is this thread's, and its children start with it.
+    let Ok(before) = personality::get() else { return command.spawn() };
+    let fixed = personality::set(before | Persona::ADDR_NO_RANDOMIZE).is_ok();
+    let child = command.spawn();
+    if fixed {
+        // Back to what was allowed before.
+        let _ = personality::set(before);
+    }
+    child
+}
+
+/// Starts `command`; the system chooses addresses.
+#[cfg(all(feature = "lto", not(target_os = "linux")))]
+pub(crate) fn spawn_at_fixed_addresses(command: &mut Command) -> io::Result<Child> {
+    command.spawn()
 }
 
 /// This process becomes `command`; returns why not.
