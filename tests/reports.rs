@@ -483,14 +483,27 @@ fn functions_have_the_lines_of_their_source() {
     }
 }
 
-/// The report of `culd size` about a file of these bytes, and what it prints.
+/// The report of `culd size` about a file of these bytes, and its messages.
 fn sized(bytes: &[u8]) -> (Report, String) {
+    let (report, _, said) = sized_with_text(bytes);
+    (report, said)
+}
+
+/// The same with the text. Without a report, which keeps fewer rows of an image, it is the same.
+fn sized_with_text(bytes: &[u8]) -> (Report, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("program"), bytes).expect("a program");
-    let words = ["size", "--images", "--kernels", "--report=r.json", "program"];
-    let run = finish(Command::new(CULD).args(words).current_dir(folder.path())).expect("culd");
-    assert_eq!(run.status, 0, "{}", run.stderr);
-    (json(&folder.path().join("r.json")), run.stderr)
+    let size = |more: &[&str]| {
+        let words = [&["size", "--images", "--kernels", "program"], more].concat();
+        let run = finish(Command::new(CULD).args(words).current_dir(folder.path())).expect("culd");
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        (run.stdout, run.stderr)
+    };
+    let (text, said) = size(&["--report=r.json"]);
+    for threads in ["--threads=1", "--threads=3"] {
+        assert_eq!(size(&[threads]), (text.clone(), said.clone()), "{threads}");
+    }
+    (json(&folder.path().join("r.json")), text, said)
 }
 
 /// A fat binary of these images.
@@ -620,6 +633,46 @@ fn hostile_object() -> Vec<u8> {
         object[at..at + new.len()].copy_from_slice(new);
     }
     object
+}
+
+/// The lists of images and kernels have all rows, the first lists ten, whatever the names are.
+#[test]
+fn a_text_without_report_has_all_kernels() {
+    let mut builder = Builder::new(culd::Arch::by_name("sm_90").expect("sm_90"));
+    for number in 0..50 {
+        let function = builder.function(format!("f{number}"), Linkage::Global);
+        let code = Code::new(vec![0; 128 + 128 * (number % 7)]).registers(4 + (number % 5) as u8);
+        let code = if number % 3 == 0 { code } else { code.kernel(Kernel::new([(8, 8)])) };
+        builder.define(function, code);
+        builder.variable(Variable::zero(format!("v{number}"), Space::Global, 4));
+    }
+    let many = builder.finish().expect("an object");
+    let image = |bytes: &[u8], target| {
+        InputImage::new(ImageKind::Elf, (1, 7), target, bytes.to_vec())
+            .compressed(Compression::Zstd)
+            .expect("memory")
+    };
+    let (sm, own) = (ImageTarget::sm, ImageTarget::accelerated);
+    let named = hostile_object();
+    let images = [(&many, sm(90)), (&named, sm(90)), (&many, own(90)), (&named, own(90))];
+    let images = images.map(|(bytes, target)| image(bytes, target));
+    let (report, text, said) = sized_with_text(&fat(&images));
+    assert_eq!(said, "");
+    let kernels = 2 * (33 + hostile().len());
+    assert_eq!(report.images.iter().map(|image| image.kernels().count()).sum::<usize>(), kernels);
+    let (head, lines) = text.split_once("\nAll kernels\n").expect("the list");
+    assert_eq!(lines.lines().count(), kernels);
+    let names = (0..50).filter(|number| number % 3 != 0).map(|number| format!("f{number}"));
+    let own: Vec<String> = names.collect();
+    for (target, part) in [("sm_90", 0), ("sm_90a", kernels / 2)] {
+        let rows: Vec<&str> = lines.lines().skip(part).take(33).collect();
+        assert!(rows.iter().all(|row| row.starts_with(&format!("{target} "))), "{rows:?}");
+        assert!(rows.iter().zip(&own).all(|(row, name)| row.ends_with(&format!(" {name}"))));
+    }
+    assert!(head.contains(&format!("{kernels} kernels, 34 functions, ")), "{head}");
+    assert!(head.contains(&format!("Kernels (10 of {kernels}), ")), "{head}");
+    assert!(head.contains("Functions (10 of 34), "), "{head}");
+    assert_eq!(head.matches(" kernels=33 ").count(), 2, "{head}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
-use culd_driver::{RunOutcome, parse, subcommand};
+use culd_driver::{Product, RunOutcome, parse, subcommand};
 
 fn main() -> ExitCode {
     ExitCode::from(culd_driver::on_enough_stack(whole))
@@ -37,7 +37,7 @@ fn whole() -> u8 {
 }
 
 /// The result of one of culd's commands, if `args` is one.
-fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
+fn command(program: &str, args: &[OsString]) -> Option<(Product, RunOutcome)> {
     // nvlink knows no commands: under its name they are names of files.
     match program {
         "nvlink" => None,
@@ -47,9 +47,10 @@ fn command(program: &str, args: &[OsString]) -> Option<(String, RunOutcome)> {
 
 /// Prints the text that a command was started for: where it finds no room, the command fails. A
 /// closed pipe is the reader's choice.
-fn print_product((text, outcome): (String, RunOutcome)) -> (String, RunOutcome) {
+fn print_product((product, outcome): (Product, RunOutcome)) -> (String, RunOutcome) {
     let mut out = std::io::stdout().lock();
-    let outcome = match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    let written = product.pieces().try_for_each(|piece| out.write_all(piece));
+    let outcome = match written.and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => outcome.with_lost_text(&error),
         _ => outcome,
     };

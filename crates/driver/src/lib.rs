@@ -72,7 +72,7 @@ pub use crate::input::{Content, InputItem, InputKind, NamedCubin};
 pub use crate::job::{LinkRequest, LinkedImage, LinkedInput, line, link, link_options, unpack};
 #[cfg(feature = "lto")]
 pub use crate::lto::{LTO_TEXT_OPTION, LtoObject};
-pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, RunOutcome};
+pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, Product, RunOutcome};
 pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{
     CommandOptions, OptionArity, OptionId, OptionRow, Origin, ParsedCommandLine, Request, Shell,

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::device_link::device_link;
 use crate::fatbinary::fatbinary;
 use crate::interfaces::abi_check;
-use crate::messages::RunOutcome;
+use crate::messages::{Product, RunOutcome};
 use crate::options::{Shell, command_help, completions, man_page};
 use crate::program::{diff, inspect, size};
 use crate::prune::prune;
@@ -16,34 +16,35 @@ use crate::shadow::{check_shadow, install_shadow};
 
 /// Runs the command that `words` begin with. Returns the text for standard output, and lines and
 /// status; `None` if the words are a link. `program` is the path of this program.
-pub fn subcommand(words: &[OsString], program: &Path) -> Option<(String, RunOutcome)> {
+pub fn subcommand(words: &[OsString], program: &Path) -> Option<(Product, RunOutcome)> {
     let (command, rest) = words.split_first()?;
     let command = command.to_str()?;
     // Most command lines are links: the commands are looked through only for these words.
     let asks = |words: &[&str]| rest.iter().any(|word| words.iter().any(|asked| word == asked));
     if asks(&["--version"]) && command_help(command).is_some() {
         let version = format!("culd {}\n", env!("CARGO_PKG_VERSION"));
-        return Some((version, RunOutcome::success()));
+        return Some((version.into(), RunOutcome::success()));
     }
     if matches!(command, "cmake" | "man" | "completions") && asks(&["--help", "-h"]) {
-        return Some((command_help(command)?, RunOutcome::success()));
+        return Some((command_help(command)?.into(), RunOutcome::success()));
     }
-    match command {
-        "install-shadow" => Some(install_shadow(rest, program)),
-        "device-link" => Some(device_link(rest)),
-        "fatbinary" => Some(fatbinary(rest)),
-        "prune" => Some(prune(rest)),
-        "cmake" => Some(cmake(rest, program)),
-        "check-shadow" => Some(check_shadow(rest, program)),
-        "abi-check" => Some(abi_check(rest)),
-        "size" => Some(size::size(rest)),
-        "dump" => Some(inspect::dump(rest)),
-        "diff" => Some(inspect::diff(rest)),
-        "report" => Some(diff::report(rest)),
-        "man" => Some((man_page(), RunOutcome::success())),
-        "completions" => Some(print_completions(rest)),
-        _ => None,
-    }
+    let (text, outcome) = match command {
+        "install-shadow" => install_shadow(rest, program),
+        "device-link" => device_link(rest),
+        "fatbinary" => fatbinary(rest),
+        "prune" => prune(rest),
+        "cmake" => cmake(rest, program),
+        "check-shadow" => check_shadow(rest, program),
+        "abi-check" => abi_check(rest),
+        "size" => return Some(size::size(rest)),
+        "dump" => inspect::dump(rest),
+        "diff" => inspect::diff(rest),
+        "report" => diff::report(rest),
+        "man" => (man_page(), RunOutcome::success()),
+        "completions" => print_completions(rest),
+        _ => return None,
+    };
+    Some((text.into(), outcome))
 }
 
 /// The two variables of a toolchain file by which CMake has culd make device links.
@@ -92,7 +93,7 @@ mod tests {
                 let words = [command, option].map(OsString::from);
                 let (text, outcome) = subcommand(&words, Path::new("culd")).expect(command);
                 assert_eq!(outcome.status, 0, "{command} {option}");
-                text
+                String::from_utf8(text.pieces().collect::<Vec<_>>().concat()).expect(command)
             };
             assert!(said("--version").starts_with("culd "), "{command}");
             assert!(said("--help").starts_with("usage: "), "{command}");

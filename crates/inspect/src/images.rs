@@ -28,6 +28,10 @@ pub struct FileImages<'a> {
     pub device_bytes: u64,
     /// The parts that cannot be read: a line each.
     pub defects: Vec<String>,
+    /// Parts of the file in which no fat binary was looked for, each with its offset.
+    unsearched: Vec<(usize, &'a [u8])>,
+    /// True if these are left to the caller.
+    defers: bool,
 }
 
 /// An image as it is stored.
@@ -49,6 +53,23 @@ impl<'a> FileImages<'a> {
     pub fn of(bytes: &'a [u8]) -> Self {
         let mut found = FileImages::default();
         found.kind = found.file(bytes, "", 0);
+        found
+    }
+
+    /// The same without what lies among the data of a program, which [`FileImages::among_data`]
+    /// finds: that reads the whole program, and images of sections can be unpacked meanwhile.
+    pub fn without_data(bytes: &'a [u8]) -> Self {
+        // Those of an archive would stand between the images of its members.
+        let defers = !matches!(sniff(bytes), Format::Archive | Format::ThinArchive);
+        let mut found = FileImages { defers, ..FileImages::default() };
+        found.kind = found.file(bytes, "", 0);
+        found
+    }
+
+    /// What [`FileImages::without_data`] has left out; it belongs behind the rest.
+    pub fn among_data(&self) -> Self {
+        let mut found = FileImages { kind: self.kind, ..FileImages::default() };
+        found.search(&self.unsearched, "");
         found
     }
 
@@ -146,23 +167,29 @@ impl<'a> FileImages<'a> {
             Ok(object) => object.unwrap_or_default(),
             Err(error) => return self.defects.push(format!("'{place}': {error}")),
         };
-        let named =
-            |name: &str| if place.is_empty() { name.to_owned() } else { format!("{place}:{name}") };
         let lists: [(&[SectionData<'a>], &str); 2] =
             [(&object.whole_programs, ".nv_fatbin"), (&object.fatbins, "__nv_relfatbin")];
         for (sections, name) in lists {
             for section in sections {
                 self.device_bytes += section.data.len() as u64;
-                self.fatbin(section.data, &named(name));
+                self.fatbin(section.data, &named(place, name));
             }
         }
-        // Some programs have fat binaries among their own data: cuFFT has all of its thousands
-        // there, cuBLASLt 299. Their place is the offset in the file.
-        for (start, data) in between(bytes, lists.iter().flat_map(|(sections, _)| *sections)) {
+        let parts = between(bytes, lists.iter().flat_map(|(sections, _)| *sections));
+        match self.defers {
+            true => self.unsearched = parts,
+            false => self.search(&parts, place),
+        }
+    }
+
+    /// Finds fat binaries among the data of the program `place`: cuFFT has all of its thousands
+    /// there, cuBLASLt 299. Their place is the offset in the file.
+    fn search(&mut self, parts: &[(usize, &'a [u8])], place: &str) {
+        for &(start, data) in parts {
             for container in embedded(data) {
                 self.device_bytes += container.bytes().len() as u64;
                 let at = start + container.offset();
-                self.fatbin(container.bytes(), &named(&format!("{at:#x}")));
+                self.fatbin(container.bytes(), &named(place, &format!("{at:#x}")));
             }
         }
     }
@@ -187,6 +214,11 @@ impl<'a> FileImages<'a> {
             }
         }
     }
+}
+
+/// The place of a part of the file at `place`.
+fn named(place: &str, part: &str) -> String {
+    if place.is_empty() { part.to_owned() } else { format!("{place}:{part}") }
 }
 
 /// The parts of the file `bytes` in front of, between and behind `sections`, each with its offset.

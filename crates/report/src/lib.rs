@@ -25,6 +25,7 @@ mod page;
 mod program;
 #[cfg(feature = "serde")]
 mod row_text;
+mod shown;
 mod text;
 
 pub use crate::data::*;
@@ -34,4 +35,5 @@ pub use crate::graph::TooLarge;
 pub use crate::json::{BadReport, JsonPieces};
 pub use crate::link::{LinkedCode, ReportedLink};
 pub use crate::live::names;
-pub use crate::program::Detail;
+pub use crate::program::{Detail, KernelRow};
+pub use crate::shown::RowCounts;

@@ -1,6 +1,6 @@
 //! The report of a finished cubin, or of an object, from the file alone.
 //!
-//! In: the bytes of a cubin. Out: an [`ReportImage`]. Guaranteed: any bytes give an image; damage
+//! In: the bytes of a cubin. Out: a [`ReportImage`]. Guaranteed: any bytes give an image; damage
 //! in them is in [`ReportImage::defect`]. For a kernel, a linked cubin has only the numbers with
 //! all callees: neither those of the kernel alone nor the callee that sets them.
 
@@ -21,6 +21,7 @@ use crate::data::{
     ReportSection, ReportSectionKind, ReportSpace, ReportStack, ReportVariable, SCHEMA,
 };
 use crate::link::{demangled, producer};
+use crate::shown::{RowCounts, shown_functions};
 
 /// Bytes of shared memory that the system keeps of each block, from this architecture on.
 const SYSTEM_SHARED: (u32, u64) = (90, 0x400);
@@ -31,9 +32,6 @@ const NO_REGISTER_LIMIT: u32 = 0xff;
 /// The amount of detail in an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// One row for each category instead of all sections: a library has hundreds of thousands. No
-    /// names of the source, and no parameters.
-    Totals,
     /// One row for each function and category, for a map.
     Functions,
     /// All sections, with their names.
@@ -69,9 +67,12 @@ impl ReportImage {
     /// Fills in everything that the cubin `bytes` has.
     pub fn read(&mut self, bytes: &[u8], detail: Detail) {
         self.bytes = bytes.len() as u64;
-        match Cubin::parse(bytes).and_then(|cubin| CubinReader::of(&cubin, detail)?.fill(self)) {
-            Ok(()) => {}
-            Err(defect) => self.defect = defect.to_string(),
+        let filled = Cubin::parse(bytes).and_then(|cubin| {
+            CubinReader::of(&cubin, Some(detail))?.fill(self, detail);
+            Ok(())
+        });
+        if let Err(defect) = filled {
+            self.defect = defect.to_string();
         }
         if detail == Detail::Sections {
             // The null section is no row.
@@ -80,6 +81,37 @@ impl ReportImage {
             });
         }
     }
+}
+
+impl ReportImage {
+    /// Fills in what the text form of a report shows of the cubin `bytes`: sums of sections, and
+    /// the few functions that may stand in its lists. So a library with tens of thousands of
+    /// kernels takes no memory for them. All its kernels are handed to `kernels` once, in the order
+    /// of the file; their occupancy is not known there.
+    pub fn read_shown(
+        &mut self,
+        bytes: &[u8],
+        kernels: impl FnOnce(&[KernelRow<'_>]),
+    ) -> RowCounts {
+        self.bytes = bytes.len() as u64;
+        let counts = Cubin::parse(bytes)
+            .and_then(|cubin| Ok(CubinReader::of(&cubin, None)?.fill_shown(self, kernels)));
+        counts.unwrap_or_else(|defect| {
+            self.defect = defect.to_string();
+            RowCounts::default()
+        })
+    }
+}
+
+/// A kernel of an image.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelRow<'r> {
+    /// Its name, as it stands in the image while that is read.
+    pub name: &'r [u8],
+    /// What it needs as a function. While its image is read, the name there is empty.
+    pub function: &'r ReportFunction,
+    /// What it needs as a kernel.
+    pub kernel: &'r ReportKernel,
 }
 
 /// The place in the file of a section of a cubin that has been parsed.
@@ -95,7 +127,8 @@ fn section_offset(bytes: &[u8], index: usize) -> Option<u64> {
 /// A cubin that is being read.
 struct CubinReader<'c, 'd> {
     cubin: &'c Cubin<'d>,
-    detail: Detail,
+    /// `None`: only what the text form of a report shows.
+    detail: Option<Detail>,
     sm: u32,
     /// The functions by symbol index.
     places: Places,
@@ -125,8 +158,18 @@ impl Places {
     }
 }
 
+impl ReportImage {
+    /// Sets the limits of the architecture, and with them the occupancy of all kernels.
+    fn fill_limits(&mut self, limits: Option<&Limits>) {
+        self.limits = limits.map(ReportLimits::of);
+        if let Some(limits) = limits {
+            self.fill_occupancies(limits);
+        }
+    }
+}
+
 impl<'c, 'd> CubinReader<'c, 'd> {
-    fn of(cubin: &'c Cubin<'d>, detail: Detail) -> Result<Self, Malformed> {
+    fn of(cubin: &'c Cubin<'d>, detail: Option<Detail>) -> Result<Self, Malformed> {
         let mut reader = CubinReader {
             cubin,
             detail,
@@ -151,6 +194,9 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 reader.of_code.set(code.0, place);
             }
             reader.functions.push(function(symbol));
+            if let (Some(_), Some(function)) = (detail, reader.functions.last_mut()) {
+                function.name = text_of(symbol.name);
+            }
         }
         reader.file_attributes()?;
         reader.sections()?;
@@ -201,7 +247,7 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 continue;
             };
             if section.name.starts_with(b".nv.info.") {
-                attributes(function, section, self.detail)?;
+                attributes(function, section, self.detail.is_some())?;
                 continue;
             }
             let Some(kernel) = function.kernel.as_deref_mut() else { continue };
@@ -241,6 +287,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             let (_, edge) = edge?;
             let place = |symbol: SymbolIndex| self.places.of(symbol.0);
             match edge {
+                // The text form shows no calls.
+                Edge::Call { .. } if self.detail.is_none() => {}
                 Edge::Call { caller, callee } => {
                     if let Some((caller, callee)) = place(caller).zip(place(callee))
                         && let Some(function) = self.functions.get_mut(caller)
@@ -258,8 +306,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         Ok(())
     }
 
-    fn fill(mut self, image: &mut ReportImage) -> Result<(), Malformed> {
-        let limits = Limits::of(self.sm);
+    /// Brings lists of functions into order, and sets what depends on all sections.
+    fn complete(&mut self) {
         let has_system = self.is_linked() && self.sm >= SYSTEM_SHARED.0;
         let system = if has_system { SYSTEM_SHARED.1 } else { 0 };
         for function in &mut self.functions {
@@ -269,33 +317,64 @@ impl<'c, 'd> CubinReader<'c, 'd> {
             kernel.system_shared = system.min(kernel.shared);
             kernel.constants.sort_unstable();
         }
-        image.limits = limits.map(ReportLimits::of);
-        (image.section_kinds, image.sections) = match self.detail {
-            Detail::Totals => self.totals(),
+    }
+
+    fn fill(mut self, image: &mut ReportImage, detail: Detail) {
+        self.complete();
+        (image.section_kinds, image.sections) = match detail {
             Detail::Functions => self.sums(),
             Detail::Sections => self.all_sections(),
         };
-        image.variables = self.variables();
-        if self.detail != Detail::Totals {
-            let lines = CubinLines::of(self.cubin);
-            for (index, symbol) in self.cubin.symbol_indices() {
-                let place = self.places.of(index.0);
-                if let Some(function) = place.and_then(|place| self.functions.get_mut(place)) {
-                    function.source = lines.of_function(symbol).unwrap_or_default();
-                }
+        image.variables = self.variables(detail);
+        let lines = CubinLines::of(self.cubin);
+        for (index, symbol) in self.cubin.symbol_indices() {
+            let place = self.places.of(index.0);
+            if let Some(function) = place.and_then(|place| self.functions.get_mut(place)) {
+                function.source = lines.of_function(symbol).unwrap_or_default();
             }
-            for function in &mut self.functions {
-                function.demangled = demangled(&function.name);
-            }
-            for variable in &mut image.variables {
-                variable.demangled = demangled(&variable.name);
-            }
+        }
+        for function in &mut self.functions {
+            function.demangled = demangled(&function.name);
+        }
+        for variable in &mut image.variables {
+            variable.demangled = demangled(&variable.name);
         }
         image.functions = self.functions;
-        if let Some(limits) = limits {
-            image.fill_occupancies(limits);
+        image.fill_limits(Limits::of(self.sm));
+    }
+
+    fn fill_shown(
+        mut self,
+        image: &mut ReportImage,
+        kernels: impl FnOnce(&[KernelRow<'_>]),
+    ) -> RowCounts {
+        self.complete();
+        (image.section_kinds, image.sections) = self.totals();
+        let names = || {
+            let functions = self.cubin.symbols.iter().filter(|symbol| symbol.is_function());
+            functions.map(|symbol| symbol.name)
+        };
+        let functions = self.functions.iter().zip(names());
+        let rows = functions.filter_map(|(function, name)| {
+            let kernel = function.kernel.as_deref()?;
+            Some(KernelRow { name, function, kernel })
+        });
+        let rows: Vec<KernelRow<'_>> = rows.collect();
+        kernels(&rows);
+        let counts = RowCounts {
+            kernels: rows.len(),
+            functions: self.functions.len() - rows.len(),
+            variables: self.variable_symbols().count(),
+        };
+        let mut shown = shown_functions(&self.functions).into_iter().peekable();
+        for (place, (mut function, name)) in self.functions.into_iter().zip(names()).enumerate() {
+            if shown.next_if_eq(&place).is_some() {
+                function.name = text_of(name);
+                image.functions.push(function);
+            }
         }
-        Ok(())
+        image.fill_limits(Limits::of(self.sm));
+        counts
     }
 
     /// Bytes of sections, summed up for each category.
@@ -381,14 +460,27 @@ impl<'c, 'd> CubinReader<'c, 'd> {
         own.or_else(|| owner(&self.of_code, section))
     }
 
-    fn variables(&self) -> Vec<ReportVariable> {
-        let sections = self.detail == Detail::Sections;
+    fn variables(&self, detail: Detail) -> Vec<ReportVariable> {
+        let sections = detail == Detail::Sections;
+        let variable = |(symbol, index, space): (&Symbol<'_>, SectionIndex, _)| ReportVariable {
+            name: text_of(symbol.name),
+            space,
+            section: (index.0 as usize).checked_sub(1).filter(|_| sections),
+            offset: symbol.value,
+            bytes: symbol.size,
+            ..ReportVariable::default()
+        };
+        self.variable_symbols().map(variable).collect()
+    }
+
+    /// The symbols of variables, each with its section.
+    fn variable_symbols(&self) -> impl Iterator<Item = (&Symbol<'d>, SectionIndex, ReportSpace)> {
         let variables = self.cubin.symbols.iter().filter(|symbol| {
             let kind = matches!(symbol.kind(), stt::OBJECT | stt::CUDA_OBJECT);
             let internal = symbol.binding() == stb::LOCAL && symbol.other & sto::INTERNAL != 0;
             kind && !internal && symbol.size != 0
         });
-        let variable = |symbol: &Symbol<'_>| {
+        variables.filter_map(|symbol| {
             let index = symbol.defined_in()?;
             let section = self.cubin.section(index)?;
             let space = match category(section.name, section.sh_type, section.flags) {
@@ -400,17 +492,8 @@ impl<'c, 'd> CubinReader<'c, 'd> {
                 Category::Data | Category::Zeroed => ReportSpace::Global,
                 _ => return None,
             };
-            let (offset, bytes) = (symbol.value, symbol.size);
-            Some(ReportVariable {
-                name: text_of(symbol.name),
-                space,
-                section: (index.0 as usize).checked_sub(1).filter(|_| sections),
-                offset,
-                bytes,
-                ..ReportVariable::default()
-            })
-        };
-        variables.filter_map(variable).collect()
+            Some((symbol, index, space))
+        })
     }
 }
 
@@ -433,9 +516,9 @@ fn both(number: Option<u32>) -> ReportNeed {
     ReportNeed { own: number, total: number, set_by: None }
 }
 
+/// A function, without its name.
 fn function(symbol: &Symbol<'_>) -> ReportFunction {
     ReportFunction {
-        name: text_of(symbol.name),
         offset: symbol.value,
         code: symbol.size,
         stack: ReportStack::default(),
@@ -448,7 +531,7 @@ fn function(symbol: &Symbol<'_>) -> ReportFunction {
 fn attributes(
     function: &mut ReportFunction,
     section: &culd_cubin::Section<'_>,
-    detail: Detail,
+    with_parameters: bool,
 ) -> Result<(), Malformed> {
     let mut parameters: Vec<KernelParameter> = Vec::new();
     for record in Records::new(section.name, section.data) {
@@ -458,7 +541,7 @@ fn attributes(
         }
         if let Some(kernel) = function.kernel.as_deref_mut() {
             match KernelParameter::of(&record) {
-                Some(parameter) if detail != Detail::Totals => parameters.push(parameter),
+                Some(parameter) if with_parameters => parameters.push(parameter),
                 Some(_) => {}
                 None => kernel.take(&record),
             }

@@ -11,33 +11,44 @@ use crate::data::{
     Category, Report, ReportFunction, ReportImage, ReportInput, ReportKernel, ReportLimit,
 };
 use crate::link::demangled;
+use crate::shown::{LINES, RowCounts, first_by, function_key, kernel_key};
 
 /// Columns of a line.
 const WIDTH: usize = 100;
 /// Columns of the line of a kernel, which has its name behind eight figures.
 const KERNEL_WIDTH: usize = 160;
-/// Lines of a list.
-const LINES: usize = 10;
 /// The size of a block for which the occupancy stands in a line.
 const THREADS: u32 = 256;
 
 impl Report {
     /// The text form.
     pub fn to_text(&self) -> String {
+        self.to_text_of(&RowCounts::of_all(self))
+    }
+
+    /// The text form, if the images have only the rows that it shows ([`ReportImage::read_shown`]).
+    /// `counts` has the numbers of all rows, for each image.
+    pub fn to_text_of(&self, counts: &[RowCounts]) -> String {
         let mut text = Text::default();
-        self.head(&mut text);
+        let sum = |count: fn(&RowCounts) -> usize| counts.iter().map(count).sum();
+        let all = RowCounts {
+            kernels: sum(|counts| counts.kernels),
+            functions: sum(|counts| counts.functions),
+            variables: sum(|counts| counts.variables),
+        };
+        self.head(&all, &mut text);
         if self.link.is_none() {
-            text.images(self);
+            text.images(self, counts);
         }
-        text.kernels(self);
-        text.functions(self);
+        text.kernels(self, all.kernels);
+        text.functions(self, all.functions);
         text.inputs(self);
         text.copies(self);
         text.removed(self);
         text.0
     }
 
-    fn head(&self, text: &mut Text) {
+    fn head(&self, rows: &RowCounts, text: &mut Text) {
         if let Some(link) = &self.link {
             let output = if link.output.is_empty() { "the output" } else { &link.output };
             text.line(&format!("{output}: {}, follows nvlink {}", link.target, link.dialect));
@@ -60,13 +71,10 @@ impl Report {
             .map(|(what, bytes)| format!("{} {}", what.name(), grouped(*bytes)))
             .collect();
         text.wrapped(&words);
-        let kernels = self.images.iter().flat_map(ReportImage::kernels).count();
-        let functions: usize = self.images.iter().map(|image| image.functions.len()).sum();
-        let variables: usize = self.images.iter().map(|image| image.variables.len()).sum();
         let mut words = vec![
-            counted(kernels, "kernel"),
-            counted(functions - kernels, "function"),
-            counted(variables, "variable"),
+            counted(rows.kernels, "kernel"),
+            counted(rows.functions, "function"),
+            counted(rows.variables, "variable"),
         ];
         if self.link.is_some() {
             let removed: u64 = self.removed.iter().map(|removed| removed.bytes).sum();
@@ -120,15 +128,15 @@ impl Text {
         self.line(columns);
     }
 
-    fn images(&mut self, report: &Report) {
+    fn images(&mut self, report: &Report, counts: &[RowCounts]) {
         if report.images.is_empty() {
             return;
         }
-        let mut all: Vec<&ReportImage> = report.images.iter().collect();
-        all.sort_by_key(|image| Reverse(image.stored));
+        let mut all: Vec<(&ReportImage, &RowCounts)> = report.images.iter().zip(counts).collect();
+        all.sort_by_key(|(image, _)| Reverse(image.stored));
         let columns = "       stored     unpacked  how   kind    target        kernels  place";
         self.title("Images", all.len(), "most bytes first", columns);
-        for image in all.into_iter().take(LINES) {
+        for (image, counts) in all.into_iter().take(LINES) {
             let how = if image.compression.is_empty() { "-" } else { &image.compression };
             self.line(&format!(
                 "  {:>11}  {:>11}  {how:<5} {:<7} {:<13} {:>7}  {}",
@@ -136,13 +144,13 @@ impl Text {
                 grouped(image.bytes),
                 image.kind,
                 image.target,
-                image.kernels().count(),
+                counts.kernels,
                 image.place
             ));
         }
     }
 
-    fn kernels(&mut self, report: &Report) {
+    fn kernels(&mut self, report: &Report, count: usize) {
         let all: Vec<(&ReportImage, &ReportFunction, &ReportKernel)> = report
             .images
             .iter()
@@ -153,8 +161,7 @@ impl Text {
         if all.is_empty() {
             return;
         }
-        let count = all.len();
-        let all = first_by(all, |(_, function, _)| Reverse(function.registers.total));
+        let all = first_by(all, |(_, function, _)| kernel_key(function));
         let several = report.images.len() > 1;
         let targets = report.images.iter().map(|image| image.target.len()).max();
         let width = targets.filter(|_| several).map_or(0, |width| width.max("target".len()) + 2);
@@ -190,14 +197,13 @@ impl Text {
         }
     }
 
-    fn functions(&mut self, report: &Report) {
+    fn functions(&mut self, report: &Report, count: usize) {
         let functions = report.images.iter().flat_map(|image| &image.functions);
         let all: Vec<&ReportFunction> = functions.filter(|one| one.kernel.is_none()).collect();
         if all.is_empty() {
             return;
         }
-        let count = all.len();
-        let all = first_by(all, |function| Reverse(function.code));
+        let all = first_by(all, |function| function_key(function));
         self.title("Functions", count, "most code first", "       code  registers  frame  name");
         for function in all {
             self.line(&format!(
@@ -273,22 +279,6 @@ impl Text {
     }
 }
 
-/// The rows of a list, in the order of `key` and for equal keys in their own: a library has tens of
-/// thousands, so the others are not sorted.
-fn first_by<T, K: Ord>(rows: Vec<T>, key: impl Fn(&T) -> K) -> Vec<T> {
-    let mut rows: Vec<(K, usize, T)> =
-        rows.into_iter().enumerate().map(|(place, row)| (key(&row), place, row)).collect();
-    fn order<K: Ord, T>(a: &(K, usize, T), b: &(K, usize, T)) -> std::cmp::Ordering {
-        (&a.0, a.1).cmp(&(&b.0, b.1))
-    }
-    if rows.len() > LINES {
-        rows.select_nth_unstable_by(LINES, order);
-        rows.truncate(LINES);
-    }
-    rows.sort_unstable_by(order);
-    rows.into_iter().map(|row| row.2).collect()
-}
-
 /// The occupancy for the usual size of a block, and what limits it.
 fn occupancy(image: &ReportImage, kernel: &ReportKernel) -> (String, &'static str) {
     let all = image.occupancy(kernel);
@@ -358,18 +348,6 @@ pub(crate) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_rows_are_those_of_a_whole_sort() {
-        for count in [0, 1, LINES, LINES + 1, 1000] {
-            // Many keys are equal.
-            let rows: Vec<(usize, usize)> = (0..count).map(|at| (at * 7919 % 13, at)).collect();
-            let mut sorted = rows.clone();
-            sorted.sort_by_key(|row| row.0);
-            sorted.truncate(LINES);
-            assert_eq!(first_by(rows, |row| row.0), sorted);
-        }
-    }
 
     #[test]
     fn numbers_have_commas() {

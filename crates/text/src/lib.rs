@@ -47,8 +47,7 @@ pub fn bytes(bytes: &[u8]) -> String {
 /// `line` for a terminal, a file or a pipe: controls and what reorders or hides text become `\n`,
 /// `\x1b`, `\u{202e}`. A backslash stays as it is.
 pub fn escaped(line: &str) -> Cow<'_, str> {
-    // Nearly every line is plain.
-    if line.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || !line.chars().any(is_hidden) {
+    if is_plain(line.as_bytes()) || !line.chars().any(is_hidden) {
         return Cow::Borrowed(line);
     }
     let mut text = String::with_capacity(line.len() + 8);
@@ -63,6 +62,25 @@ pub fn escaped(line: &str) -> Cow<'_, str> {
         };
     }
     Cow::Owned(text)
+}
+
+/// Appends `escaped(&bytes(name))` to a line.
+pub fn push_escaped(line: &mut Vec<u8>, name: &[u8]) {
+    let start = line.len();
+    line.extend_from_slice(name);
+    // The copy is looked at: `name` may be in a mapped file that another process writes into.
+    let copy = std::hint::black_box(&mut *line).get(start..).unwrap_or_default();
+    if !is_plain(copy) {
+        let text = escaped(&bytes(copy)).into_owned();
+        line.truncate(start);
+        line.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// True for printable ASCII, as nearly every line and name is. All bytes are looked at, without a
+/// jump for each, so that the compiler takes many at once.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().fold(true, |plain, byte| plain & (b' '..=b'~').contains(byte))
 }
 
 /// True for what a reader does not see: controls (C0, DEL, C1), ends of lines and paragraphs, marks
@@ -108,6 +126,18 @@ mod tests {
             ("\u{feff}\u{e0041}\u{2028}ß", "\\u{feff}\\u{e0041}\\u{2028}ß"),
         ] {
             assert_eq!(escaped(line), shown);
+        }
+    }
+
+    #[test]
+    fn a_name_is_appended_as_it_is_shown() {
+        let long = "x".repeat(100);
+        for name in
+            [&b""[..], b"_Z3foov", b"caf\xe9\n", "größe\u{202e}".as_bytes(), long.as_bytes()]
+        {
+            let mut line = b"sm_90 ".to_vec();
+            push_escaped(&mut line, name);
+            assert_eq!(line, format!("sm_90 {}", escaped(&bytes(name))).as_bytes());
         }
     }
 

@@ -52,6 +52,35 @@ impl RunOutcome {
     }
 }
 
+/// The text that a command was started for, in pieces. They are not put together: the fresh memory
+/// for a megabyte of lines costs the system more than to write each piece.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Product(Vec<Vec<u8>>);
+
+/// Smaller pieces are put together: each is written by one system call.
+const PIECE: usize = 1 << 16;
+
+impl Product {
+    /// The pieces, one behind the other.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    /// Appends text.
+    pub(crate) fn push(&mut self, mut text: Vec<u8>) {
+        match self.0.last_mut() {
+            Some(last) if last.len() + text.len() <= PIECE => last.append(&mut text),
+            _ => self.0.push(text),
+        }
+    }
+}
+
+impl From<String> for Product {
+    fn from(text: String) -> Self {
+        Product(vec![text.into()])
+    }
+}
+
 impl From<UsageError> for RunOutcome {
     fn from(error: UsageError) -> Self {
         RunOutcome::fatal(error)

@@ -2,22 +2,23 @@
 //!
 //! In: files: executables, shared libraries, objects, archives, fat binaries, cubins, programs for
 //! Windows. Out: a report for each. Guaranteed: a file is mapped and not copied; at any time, each
-//! thread has at most one unpacked image; damaged parts are reported and skipped.
+//! thread has at most one unpacked image; without a report, of an image only its lines and what the
+//! text shows stay in memory; damaged parts are reported and skipped.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use culd_fatbin::container::Unpacker;
 use culd_inspect::images::{FileImages, StoredImage};
 use culd_link::{Session, Severity};
-use culd_report::{Detail, File, Report, ReportImage};
+use culd_report::{Detail, File, KernelRow, Report, ReportImage, RowCounts};
 
 use super::{refused, value_of};
-use crate::messages::{FileError, Line, RunOutcome};
+use crate::messages::{FileError, Line, Product, RunOutcome};
 use crate::os::files::{Kinds, Store};
-use crate::os::output;
+use crate::os::{heap, output};
 
 const USAGE: &str = "\
 usage: culd size [options] FILE...
@@ -34,18 +35,16 @@ stack, shared memory and occupancy.
 const MAX_IMAGE: u64 = 4 << 30;
 
 /// Runs the command; `words` stand behind its name.
-pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
+pub(crate) fn size(words: &[OsString]) -> (Product, RunOutcome) {
     let asked = match SizeRequest::of(words) {
         Ok(asked) => asked,
-        Err(answer) => return answer,
+        Err((text, outcome)) => return (text.into(), outcome),
     };
-    let (mut text, mut lines) = (String::new(), Vec::new());
+    let session = Session::with_threads(asked.threads).growing_heaps(heap::grow);
+    let (mut product, mut lines) = (Product::default(), Vec::new());
     for path in &asked.files {
-        match asked.one(Path::new(path)) {
-            Ok((table, mut said)) => {
-                text.push_str(&table);
-                lines.append(&mut said);
-            }
+        match asked.one(Path::new(path), &session, &mut product) {
+            Ok(mut said) => lines.append(&mut said),
             Err(line) => {
                 lines.push(line);
                 break;
@@ -57,7 +56,14 @@ pub(crate) fn size(words: &[OsString]) -> (String, RunOutcome) {
         Some(Severity::Error) => u8::MAX,
         _ => 0,
     };
-    (text, RunOutcome { status, lines })
+    (product, RunOutcome { status, lines })
+}
+
+/// What is known of an image, and the lines of its kernels.
+struct SizedImage {
+    image: ReportImage,
+    counts: RowCounts,
+    lines: Vec<u8>,
 }
 
 /// The request of the command line.
@@ -108,7 +114,13 @@ impl SizeRequest {
         }
     }
 
-    fn one(&self, path: &Path) -> Result<(String, Vec<Line>), Line> {
+    /// Appends what is printed about a file to `product`; returns what is wrong with the file.
+    fn one(
+        &self,
+        path: &Path,
+        session: &Session,
+        product: &mut Product,
+    ) -> Result<Vec<Line>, Line> {
         let name = culd_text::name(path);
         let unreadable = |error: std::io::Error| {
             let text = format!("Could not open input file '{name}'");
@@ -122,9 +134,14 @@ impl SizeRequest {
             return Err(FileError::input_at(path, "report"));
         }
         let bytes: &'static [u8] = store.alloc(bytes);
-        let found = FileImages::of(bytes);
-        let session = Session::with_threads(self.threads);
-        let (images, kernels) = self.read(&found, &session);
+        let mut found = FileImages::without_data(bytes);
+        let (mut images, more) = self.read(&found, session);
+        found.device_bytes += more.device_bytes;
+        found.defects.extend(more.defects.iter().cloned());
+        images.extend(self.read(&more, session).0);
+        let counts: Vec<RowCounts> = images.iter().map(|image| image.counts).collect();
+        let (images, kernels): (Vec<ReportImage>, Vec<Vec<u8>>) =
+            images.into_iter().map(|image| (image.image, image.lines)).unzip();
         let device = found.device_bytes;
         let file = File::new(name.clone(), found.kind, bytes.len() as u64, device);
         let report = Report::of_program(file, images);
@@ -139,19 +156,34 @@ impl SizeRequest {
             let text = format!("'{name}' has no device code that is known");
             lines.push(Line::new(Severity::Warning, text));
         }
-        self.write(&session, &report)?;
-        let text = self.text(&report, &kernels);
+        self.write(session, &report)?;
+        product.push(report.to_text_of(&counts).into());
+        if self.images {
+            let mut text = String::from("\nAll images\n");
+            let rows = report.images.iter().zip(&counts);
+            rows.for_each(|(image, counts)| image_line(image, counts, &mut text));
+            product.push(text.into());
+        }
+        if self.kernels {
+            product.push(b"\nAll kernels\n".to_vec());
+            kernels.into_iter().for_each(|lines| product.push(lines));
+        }
         if self.files.len() == 1 {
             // The process ends soon, which is faster than to free each row.
-            std::mem::forget((report, kernels));
+            std::mem::forget(report);
         }
-        Ok((text, lines))
+        Ok(lines)
     }
 
     /// Looks into all images, the largest first, so that no thread is left alone with one at the
     /// end, and into one of those that are stored alike: an eighth of libnppif is copies. Returns
-    /// them in the order of the file, each with the lines of its kernels.
-    fn read(&self, found: &FileImages<'_>, session: &Session) -> (Vec<ReportImage>, Vec<String>) {
+    /// them in the order of the file, and the images among data, which one thread looks for
+    /// meanwhile.
+    fn read<'a>(
+        &self,
+        found: &FileImages<'a>,
+        session: &Session,
+    ) -> (Vec<SizedImage>, FileImages<'a>) {
         let images = &found.images;
         let mut order: Vec<usize> = (0..images.len()).collect();
         let key = |place: usize| images.get(place).map(|image| (image.size(), image.packed()));
@@ -161,34 +193,66 @@ impl SizeRequest {
         let sizes = runs.iter().filter_map(|run| Some(images.get(*run.first()?)?.size()));
         let work = usize::try_from(sizes.fold(0, u64::saturating_add)).unwrap_or(usize::MAX);
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(images.len())));
+        let more = OnceLock::new();
+        let searched = AtomicBool::new(false);
         session.lanes(session.most_lanes().min(runs.len()), work, || {
+            if !searched.swap(true, Ordering::Relaxed) {
+                more.get_or_init(|| found.among_data());
+            }
             let (mut unpacker, mut own) = (Unpacker::default(), Vec::new());
             while let Some([first, copies @ ..]) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (image, lines) = self.image(&images[*first], &mut unpacker);
-                for &place in copies {
-                    let copy = copy(&image, &images[place]);
-                    let lines = self.lines(&copy);
-                    own.push((place, copy, lines));
-                }
-                own.push((*first, image, lines));
+                let image = self.image(&images[*first], &mut unpacker);
+                own.extend(copies.iter().map(|&place| (place, image.copy(&images[place]))));
+                own.push((*first, image));
             }
             done.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
         });
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_unstable_by_key(|one| one.0);
-        done.into_iter().map(|(_, image, lines)| (image, lines)).unzip()
+        let read = done.into_iter().map(|(_, image)| image).collect();
+        (read, more.into_inner().unwrap_or_default())
     }
 
-    /// The image, and the lines of its kernels if they are asked for.
-    fn image(&self, stored: &StoredImage<'_>, unpacker: &mut Unpacker) -> (ReportImage, String) {
-        let detail = if self.report.is_some() { Detail::Functions } else { Detail::Totals };
-        let image = image(stored, unpacker, detail);
-        let lines = self.lines(&image);
-        (image, lines)
+    fn image(&self, stored: &StoredImage<'_>, unpacker: &mut Unpacker) -> SizedImage {
+        let kind = stored.kind();
+        let is_cubin = kind == "cubin";
+        let mut image = ReportImage::new(stored.place.clone(), kind, stored.target());
+        image.stored = stored.stored();
+        image.bytes = stored.size();
+        image.compression = stored.compression().to_owned();
+        let (mut counts, mut lines) = (RowCounts::default(), Vec::new());
+        if is_cubin {
+            match stored.unpack(unpacker, MAX_IMAGE) {
+                Ok(bytes) => {
+                    (counts, lines) = self.cubin(&bytes, &mut image);
+                    unpacker.reuse(bytes);
+                }
+                Err(error) => image.defect = error.to_string(),
+            }
+        }
+        SizedImage { image, counts, lines }
     }
 
-    fn lines(&self, image: &ReportImage) -> String {
-        if self.kernels { kernel_lines(image) } else { String::new() }
+    /// Reads the cubin `bytes`: all rows for a report, else those of the text.
+    fn cubin(&self, bytes: &[u8], image: &mut ReportImage) -> (RowCounts, Vec<u8>) {
+        let target = image.target.clone();
+        if self.report.is_some() {
+            image.read(bytes, Detail::Functions);
+            let kernels = image.kernels().filter(|_| self.kernels);
+            let rows = kernels.map(|(_, function, kernel)| {
+                let name = function.name.as_bytes();
+                KernelRow { name, function, kernel }
+            });
+            let rows: Vec<KernelRow<'_>> = rows.collect();
+            return (RowCounts::of(image), kernel_lines(&target, &rows));
+        }
+        let mut lines = Vec::new();
+        let counts = image.read_shown(bytes, |rows| {
+            if self.kernels {
+                lines = kernel_lines(&target, rows);
+            }
+        });
+        (counts, lines)
     }
 
     fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
@@ -201,68 +265,48 @@ impl SizeRequest {
         };
         written.map_err(|error| FileError::output(path, &error))
     }
-
-    fn text(&self, report: &Report, kernels: &[String]) -> String {
-        let mut text = report.to_text();
-        if self.images {
-            text.push_str("\nAll images\n");
-            report.images.iter().for_each(|image| image_line(image, &mut text));
-        }
-        if self.kernels {
-            text.push_str("\nAll kernels\n");
-            text.reserve_exact(kernels.iter().map(String::len).sum());
-            kernels.iter().for_each(|lines| text.push_str(lines));
-        }
-        text
-    }
 }
 
 /// Appends the line of `--images`.
-fn image_line(image: &ReportImage, text: &mut String) {
+fn image_line(image: &ReportImage, counts: &RowCounts, text: &mut String) {
     let how = if image.compression.is_empty() { "none" } else { &image.compression };
     let line = format!(
         "{} {} {how} stored={} bytes={} kernels={} {}",
-        image.kind,
-        image.target,
-        image.stored,
-        image.bytes,
-        image.kernels().count(),
-        image.place
+        image.kind, image.target, image.stored, image.bytes, counts.kernels, image.place
     );
     text.push_str(&culd_text::escaped(&line));
     text.push('\n');
 }
 
-/// The lines of `--kernels`.
-fn kernel_lines(image: &ReportImage) -> String {
-    let target = culd_text::escaped(&image.target);
-    let mut text = String::new();
+/// The lines of `--kernels`. Names become text here: an image without report has no others.
+fn kernel_lines(target: &str, rows: &[KernelRow<'_>]) -> Vec<u8> {
+    let target = culd_text::escaped(target);
+    let mut text = Vec::new();
     // A library has tens of thousands of lines.
-    let need = |text: &mut String, name: &str, number: Option<u32>| {
-        text.push_str(name);
+    let need = |text: &mut Vec<u8>, name: &[u8], number: Option<u32>| {
+        text.extend_from_slice(name);
         match number {
             Some(number) => push_number(text, number.into()),
-            None => text.push('-'),
+            None => text.push(b'-'),
         }
     };
-    let rows = image.kernels();
-    text.reserve_exact(rows.map(|(_, function, _)| function.name.len() + LINE).sum());
-    for (_, function, kernel) in image.kernels() {
-        text.push_str(&target);
-        need(&mut text, " registers=", function.registers.total);
-        need(&mut text, " stack=", function.stack.total);
-        need(&mut text, " barriers=", function.barriers.total);
-        text.push_str(" shared=");
+    text.reserve_exact(rows.iter().map(|row| row.name.len() + LINE).sum());
+    for KernelRow { name, function, kernel } in rows {
+        text.extend_from_slice(target.as_bytes());
+        need(&mut text, b" registers=", function.registers.total);
+        need(&mut text, b" stack=", function.stack.total);
+        need(&mut text, b" barriers=", function.barriers.total);
+        text.extend_from_slice(b" shared=");
         push_number(&mut text, kernel.shared);
         for &(bank, size) in &kernel.constants {
-            text.push_str(" constant");
+            text.extend_from_slice(b" constant");
             push_number(&mut text, bank.into());
-            text.push('=');
+            text.push(b'=');
             push_number(&mut text, size);
         }
-        text.push(' ');
-        text.push_str(&culd_text::escaped(&function.name));
-        text.push('\n');
+        text.push(b' ');
+        culd_text::push_escaped(&mut text, name);
+        text.push(b'\n');
     }
     text
 }
@@ -271,35 +315,55 @@ fn kernel_lines(image: &ReportImage) -> String {
 const LINE: usize = 80;
 
 /// Appends the digits of `number`.
-fn push_number(text: &mut String, number: u64) {
+fn push_number(text: &mut Vec<u8>, number: u64) {
     if number >= 10 {
         push_number(text, number / 10);
     }
-    text.push(char::from(b'0' + (number % 10) as u8));
+    text.push(b'0' + (number % 10) as u8);
 }
 
-/// The image `stored`, of which the same is stored as of `image`.
-fn copy(image: &ReportImage, stored: &StoredImage<'_>) -> ReportImage {
-    let mut copy = image.clone();
-    (copy.place, copy.target) = (stored.place.clone(), stored.target());
-    copy
+impl SizedImage {
+    /// The image `stored`, of which the same is stored as of this one.
+    fn copy(&self, stored: &StoredImage<'_>) -> SizedImage {
+        let mut copy = self.with_target(stored.target());
+        copy.image.place = stored.place.clone();
+        copy
+    }
+
+    /// The same for another target, with which each line of a kernel begins.
+    fn with_target(&self, target: String) -> SizedImage {
+        let [old, new] = [&self.image.target, &target].map(|target| culd_text::escaped(target));
+        let mut lines = Vec::with_capacity(self.lines.len());
+        for line in self.lines.split_inclusive(|&byte| byte == b'\n') {
+            lines.extend_from_slice(new.as_bytes());
+            lines.extend_from_slice(line.get(old.len()..).unwrap_or_default());
+        }
+        let mut image = self.image.clone();
+        image.target = target;
+        SizedImage { image, counts: self.counts, lines }
+    }
 }
 
-fn image(stored: &StoredImage<'_>, unpacker: &mut Unpacker, detail: Detail) -> ReportImage {
-    let kind = stored.kind();
-    let is_cubin = kind == "cubin";
-    let mut image = ReportImage::new(stored.place.clone(), kind, stored.target());
-    image.stored = stored.stored();
-    image.bytes = stored.size();
-    image.compression = stored.compression().to_owned();
-    if is_cubin {
-        match stored.unpack(unpacker, MAX_IMAGE) {
-            Ok(bytes) => {
-                image.read(&bytes, detail);
-                unpacker.reuse(bytes);
-            }
-            Err(error) => image.defect = error.to_string(),
+#[cfg(test)]
+mod tests {
+    use culd_report::{ReportFunction, ReportKernel};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_for_another_target_has_its_name_in_each_line() {
+        let (function, kernel) = (&ReportFunction::default(), &ReportKernel::default());
+        let rows = [&b"sm_90"[..], b"caf\xe9\n", b"k"];
+        let rows = rows.map(|name| KernelRow { name, function, kernel });
+        let lines = |target: &str| kernel_lines(target, &rows);
+        let lines_of = |target: &str, wanted: &str| {
+            let image = ReportImage::new(String::new(), "cubin", target.to_owned());
+            let own = SizedImage { image, counts: RowCounts::default(), lines: lines(target) };
+            own.with_target(wanted.to_owned()).lines
+        };
+        assert_eq!(lines("sm_90").iter().filter(|&&byte| byte == b'\n').count(), 3);
+        for (own, other) in [("sm_90", "sm_90"), ("sm_90", "sm_120a"), ("sm_120", "a\nb")] {
+            assert_eq!(lines_of(own, other), lines(other));
         }
     }
-    image
 }
