@@ -23,8 +23,9 @@ use hashbrown::HashMap;
 use self::explain::recursion::{CallPaths, DeepestCalls, ShownFunction};
 use self::explain::source::SourceLines;
 use self::explain::{references, sizes};
-use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId, SharedId, SymbolId};
 use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::data::shared::SharedClash;
 use crate::diag::note::Note;
 use crate::diag::{DELETED, Diagnostics, Failed, Message};
 use crate::draft::kind::{BANK_LIMIT, SectionKind};
@@ -168,11 +169,11 @@ impl LinkedProgram<'_, '_> {
             return;
         }
         let symbols = self.merged.draft.symbols.iter();
-        let by_group: HashMap<u32, OutSymbolId> =
+        let by_variable: HashMap<SharedId, OutSymbolId> =
             symbols.filter_map(|(id, symbol)| Some((symbol.shared?, id))).collect();
-        for &(group, entry) in clashes {
-            let symbol = by_group.get(&group).map_or_else(String::new, |&id| self.name(id));
-            let entry = self.function_name(self.graph.kernels()[entry]);
+        for &SharedClash { variable, kernel } in clashes {
+            let symbol = by_variable.get(&variable).map_or_else(String::new, |&id| self.name(id));
+            let entry = self.function_name(self.graph.kernels()[kernel]);
             diags.error(Message::PlacedAlready { symbol, entry }, Vec::new());
         }
     }
@@ -281,10 +282,11 @@ impl LinkedProgram<'_, '_> {
     fn shared_variables(&self, code: Option<SectionId>, lines: &RefCell<SourceLines>) -> Vec<Note> {
         let entries = self.graph.kernels().iter();
         let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(&self.graph, entry) == code;
-        let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
-        let groups = &self.merged.shared.groups;
-        let size =
-            |group: u32| self.data.shared.uses(number, group).then(|| groups[group as usize].size);
+        let Some((kernel, _)) = entries.enumerate().find(own) else { return Vec::new() };
+        let variables = &self.merged.shared.variables;
+        let size = |variable: SharedId| {
+            self.data.shared.uses(kernel, variable).then(|| variables[variable].size)
+        };
         let line = |symbol: &OutSymbol| self.source_line(symbol, lines);
         sizes::shared(&self.merged.draft, size, line)
     }
@@ -363,8 +365,8 @@ impl LinkedProgram<'_, '_> {
                 let allowed = self.options.allow_undefined_globals && self.is_global(symbol);
                 // Shared variables have no section after layout; `defined` says if a file defines
                 // them.
-                let defined = symbol.shared.is_some_and(|index| {
-                    let variable = &self.merged.shared.groups[index as usize];
+                let defined = symbol.shared.is_some_and(|variable| {
+                    let variable = &self.merged.shared.variables[variable];
                     variable.defined || variable.size == 0
                 });
                 !system && !allowed && !defined

@@ -11,7 +11,8 @@ use crate::base::system_names::{
 };
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::{
-    CommonVariable, SectionPlacement, SharedGroup, SharedNode, SymbolTarget,
+    AllocationKind, CommonVariable, MergeResult, SectionPlacement, SharedAllocation,
+    SharedVariable, SharedVariables, SymbolTarget,
 };
 use crate::draft::section::OutSymbol;
 use crate::objects::linkers::NvidiaLinker;
@@ -99,21 +100,21 @@ impl<'d> Merger<'_, 'd> {
                 }
             }
         }
-        if self.counts_bare(object) {
-            self.bare_shared(id, object);
+        if self.counts_unnamed(object) {
+            self.allocate_unnamed_shared(id, object);
         }
     }
 
     /// True for an object whose shared sections without a variable count like variables.
-    pub(super) fn counts_bare(&self, object: &InputObject<'d>) -> bool {
-        self.counts_bare_shared && object.linker == Some(NvidiaLinker::Nvlink)
+    pub(super) fn counts_unnamed(&self, object: &InputObject<'d>) -> bool {
+        self.counts_unnamed_shared && object.linker == Some(NvidiaLinker::Nvlink)
     }
 
     /// Adds kernels' shared memory without a variable to the layout, like a variable, also that of
     /// copies that lost. nvlink leaves such memory for a kernel that uses `extern` arrays (case
     /// shared/dynamic-in-steps by 13.5). When nvlink links an object of LTO-IR that it makes, no
     /// such step came before.
-    fn bare_shared(&mut self, id: ObjectId, object: &InputObject<'d>) {
+    fn allocate_unnamed_shared(&mut self, id: ObjectId, object: &InputObject<'d>) {
         let has_variable = |section| {
             let mut variables = object.outline.variables.iter();
             variables.any(|&index| object.symbol(index).defined_in() == Some(section))
@@ -129,19 +130,12 @@ impl<'d> Merger<'_, 'd> {
             if own.is_none() || has_variable(index) {
                 continue;
             }
-            let shared = &mut self.merged.shared;
-            let group = shared.groups.len() as u32;
-            let (size, align) = (section.size, section.align());
-            shared.groups.push(SharedGroup { defined: true, size, unsized_node: None, bare: true });
-            shared.nodes.push(SharedNode {
-                group,
-                size,
-                align,
-                defined: true,
+            self.merged.shared.allocate_unnamed(
+                AllocationKind::Unnamed,
                 own,
-                laid_out: false,
-                place: None,
-            });
+                section.size,
+                section.align(),
+            );
         }
     }
 
@@ -299,31 +293,31 @@ impl<'d> Merger<'_, 'd> {
         out: OutSymbolId,
         fate: Fate,
     ) {
-        let known = self.merged.draft.symbols[out].shared;
-        let group = known.unwrap_or(self.merged.shared.groups.len() as u32);
-        if known.is_none() {
-            let new =
-                SharedGroup { defined: false, size: symbol.size, unsized_node: None, bare: false };
-            self.merged.shared.groups.push(new);
-            self.merged.draft.symbols[out].shared = Some(group);
-        }
-        let (size, align) = (symbol.size, symbol.value.max(1));
+        let MergeResult { draft, shared, .. } = &mut self.merged;
+        let known = draft.symbols[out].shared;
+        let variable = known.unwrap_or_else(|| {
+            shared.variables.push(SharedVariable {
+                defined: false,
+                size: symbol.size,
+                unsized_allocation: None,
+            })
+        });
+        draft.symbols[out].shared = Some(variable);
+        let allocation = SharedAllocation {
+            kind: AllocationKind::Variable,
+            variable,
+            size: symbol.size,
+            align: symbol.value.max(1),
+            defined: false,
+            kernel_code: None,
+            fixed_offset: None,
+        };
         let Some(section) = symbol.defined_in() else {
             // A name that had a size before is not an array without size.
-            if size == 0 && known.is_none() {
-                let node = SharedNode {
-                    group,
-                    size,
-                    align,
-                    defined: false,
-                    own: None,
-                    laid_out: false,
-                    place: None,
-                };
-                let at = self.merged.shared.nodes.len();
-                self.merged.shared.groups[group as usize].unsized_node = Some(at);
-                self.merged.shared.nodes.push(node);
-                self.merged.shared.any_extern = true;
+            if symbol.size == 0 && known.is_none() {
+                let id = shared.allocations.push(allocation);
+                shared.variables[variable].unsized_allocation = Some(id);
+                shared.any_extern = true;
             }
             return;
         };
@@ -332,22 +326,26 @@ impl<'d> Merger<'_, 'd> {
         }
         // The entry that owns the shared memory; one of several local entries of a name owns it
         // all.
-        let own = match (object.role(section), self.placement(id, section)) {
+        let kernel_code = match (object.role(section), self.placement(id, section)) {
             (SectionRole::OwnShared, SectionPlacement::At { section, .. }) => {
                 self.merged.draft.sections[section].owner
             }
             _ => None,
         };
-        let known = &mut self.merged.shared.groups[group as usize];
-        (known.defined, known.size) = (true, size);
-        let place = whole::is_placed(object, symbol).then_some(symbol.value);
-        let align = if place.is_some() { 1 } else { align };
-        let node = SharedNode { group, size, align, defined: true, own, laid_out: false, place };
+        let fixed_offset = whole::is_placed(object, symbol).then_some(symbol.value);
+        let align = if fixed_offset.is_some() { 1 } else { allocation.align };
+        let definition =
+            SharedAllocation { defined: true, align, kernel_code, fixed_offset, ..allocation };
+        let SharedVariables { variables, allocations, .. } = &mut self.merged.shared;
+        let known = &mut variables[variable];
+        (known.defined, known.size) = (true, symbol.size);
         // nvlink never lays out an array that an earlier file declared without size. culd lays it
         // out in that place (docs/DIFFERENCES.md, shared-unsized-first).
-        match known.unsized_node.take() {
-            Some(at) => self.merged.shared.nodes[at] = node,
-            None => self.merged.shared.nodes.push(node),
+        match known.unsized_allocation.take() {
+            Some(id) => allocations[id] = definition,
+            None => {
+                allocations.push(definition);
+            }
         }
     }
 
@@ -355,10 +353,13 @@ impl<'d> Merger<'_, 'd> {
     /// code. With `-g` nvlink 12.8 and later count only these, so kernels without symbols lack the
     /// room that they need (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
-        let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
-        own.fold(0, |end, node| match node.place {
-            Some(place) => end.max(place + node.size),
-            None => end + node.size,
+        let allocations = self.merged.shared.allocations.values();
+        let named = allocations.filter(|allocation| {
+            allocation.kernel_code == code && allocation.kind != AllocationKind::WholeProgram
+        });
+        named.fold(0, |end, allocation| match allocation.fixed_offset {
+            Some(offset) => end.max(offset + allocation.size),
+            None => end + allocation.size,
         })
     }
 
@@ -378,12 +379,7 @@ impl<'d> Merger<'_, 'd> {
         if !counts && size <= self.named_size(own) {
             return;
         }
-        let group = self.merged.shared.groups.len() as u32;
-        let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
-        self.merged.shared.groups.push(new);
-        let node =
-            SharedNode { group, size, align, defined: true, own, laid_out: true, place: None };
-        self.merged.shared.nodes.push(node);
+        self.merged.shared.allocate_unnamed(AllocationKind::WholeProgram, own, size, align);
         if self.merged.draft.relocatable {
             self.merged.draft.null_value.get_or_insert(align);
         }

@@ -16,7 +16,7 @@ use super::patch::PatchMode;
 use super::place::{InputRecords, PlaceContext};
 use super::resolver::RelocResolver;
 use crate::base::half::{Half, system_shared};
-use crate::base::id::{OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{OutSymbolId, SectionId, SharedId, SymbolId};
 use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 use crate::data::constants;
 use crate::diag::{self, Message};
@@ -482,8 +482,8 @@ impl<'d> RelocResolver<'_, 'd> {
             return ResolvedSymbol::Reference(out);
         }
         let shared = self.merged.draft.symbols[out].shared;
-        if let Some(index) = shared.filter(|_| !self.relocatable()) {
-            return self.shared(context, index, out);
+        if let Some(variable) = shared.filter(|_| !self.relocatable()) {
+            return self.shared(context, variable, out);
         }
         self.ordinary(symbol, out)
     }
@@ -546,13 +546,13 @@ impl<'d> RelocResolver<'_, 'd> {
     fn shared(
         &self,
         context: &RelocContext<'_, 'd>,
-        index: u32,
+        variable: SharedId,
         out: OutSymbolId,
     ) -> ResolvedSymbol {
-        let address = self.shared.address(index, context.place.function);
-        let known = self.shared.is_extern_of(index, context.place.function);
-        let named = match self.merged.draft.symbols[out].dropped {
-            _ if known || !self.preserve => RecordedAs::Nothing,
+        let address = self.shared.address(variable, context.place.function);
+        let is_extern = self.shared.is_extern_of(variable, context.place.function);
+        let recorded_as = match self.merged.draft.symbols[out].dropped {
+            _ if is_extern || !self.preserve => RecordedAs::Nothing,
             false => RecordedAs::Symbol(out),
             // nvlink deletes such symbols if there is a pool, and then looks them up.
             true if self.shared.has_pool() => return ResolvedSymbol::Fatal(Box::new(DELETED)),
@@ -564,10 +564,7 @@ impl<'d> RelocResolver<'_, 'd> {
             false if self.debug => KeptSymbol::Symbol(out),
             false => KeptSymbol::OnlyRecorded(out),
         };
-        ResolvedSymbol::Fixed(FixedAddress {
-            recorded_as: named,
-            ..FixedAddress::at(address, symbol)
-        })
+        ResolvedSymbol::Fixed(FixedAddress { recorded_as, ..FixedAddress::at(address, symbol) })
     }
 }
 

@@ -7,12 +7,12 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::HashMap;
 
-use super::{EntryNumber, SharedBuilder, SharedLayout, entries_by_code};
+use super::{HelperSection, KernelNumber, SharedBuilder, SharedLayout, entries_by_code};
 use crate::base::half::system_shared;
 use crate::base::id::{NameId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{MergeResult, SharedVariables};
+use crate::draft::merged::{MergeResult, SharedAllocation, SharedVariables};
 use crate::options::LinkOptions;
 
 /// Properties of the whole program that decide which sections exist.
@@ -31,15 +31,16 @@ pub(super) struct PoolShape {
 
 impl PoolShape {
     pub(super) fn of(variables: &SharedVariables, builder: &SharedBuilder<'_, '_>) -> Self {
-        let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
-        let defined = || pool().filter(|&node| builder.nodes[node].defined);
-        let several =
-            |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
+        let pool = || variables.allocations.values().filter(|allocation| allocation.is_pool());
+        let is_multi = |allocation: &SharedAllocation| {
+            let variable = allocation.variable;
+            allocation.defined && builder.referenced[variable] && builder.users[variable].len() != 1
+        };
         PoolShape {
             any_extern: variables.any_extern,
             whole_pool: variables.whole_pool,
-            multi: defined().any(|node| several(&node)),
-            pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
+            multi: pool().any(is_multi),
+            pool_align: pool().map(|allocation| allocation.align).max().unwrap_or(1),
         }
     }
 
@@ -57,7 +58,7 @@ fn add_missing(
     layout: &SharedLayout,
     EntryNeeds { aligns, order, .. }: EntryNeeds<'_>,
     options: &LinkOptions,
-) -> HashMap<SectionId, EntryNumber> {
+) -> HashMap<SectionId, KernelNumber> {
     let mut late = HashMap::new();
     for &place in order {
         let kernel = graph.kernels()[place];
@@ -95,11 +96,11 @@ pub(super) struct EntryNeeds<'a> {
     /// The alignment of each entry's section.
     pub(super) aligns: &'a [u64],
     /// The entries in the order in which their sections are created.
-    pub(super) order: &'a [EntryNumber],
+    pub(super) order: &'a [KernelNumber],
     /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
     pub(super) whole: &'a HashMap<SectionId, u64>,
-    /// Size and alignment of sections without a variable, by the name of their code.
-    pub(super) helpers: &'a HashMap<NameId, (u64, u64)>,
+    /// The sections without a variable, by the name of their code.
+    pub(super) helpers: &'a HashMap<NameId, HelperSection>,
 }
 
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
@@ -131,8 +132,13 @@ pub(super) fn apply(
                 // does the section of a function that is not a kernel.
                 let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
                 let helper = code.and_then(|code| helpers.get(&code)).copied();
-                let unused = helper.unwrap_or((0, whole.unwrap_or(1)));
-                let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
+                let unused = HelperSection { size: 0, align: whole.unwrap_or(1) };
+                let HelperSection { size, align: own_align } = match entry {
+                    Some(entry) => {
+                        HelperSection { size: layout.sizes[entry], align: aligns[entry] }
+                    }
+                    None => helper.unwrap_or(unused),
+                };
                 let alone =
                     entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
                 let align = if alone { own_align } else { shape.section_align(own_align) };
