@@ -75,19 +75,28 @@ pub(crate) struct FunctionBank<'d> {
     /// Relocation records that patch the bank, in file order: Mercury's jump tables have some.
     /// Those of replaced copies are kept, except in 13.5 (case literals/jump-tables-of-copies).
     pub(crate) sources: Vec<RelocSource>,
-    /// Offsets of its literals with records, and of copies that lost.
-    pub(crate) starts: Vec<u64>,
-    /// The section of a function of the driver: empty, until the bank has been appended to those of
-    /// other entries and literals of a function that this one calls come behind.
-    pub(crate) own: Option<SectionId>,
-    /// Banks of functions that this one calls, and their offsets behind its own literals.
-    pub(crate) behind: Vec<(BankId, u64)>,
+    /// Offsets of its literals with records, and of copies that lost, bytes.
+    pub(crate) literal_starts: Vec<u64>,
+    /// Only of a function of the driver: its section. That stays empty until the bank has been
+    /// appended to those of other entries; then literals of functions that this one calls go there.
+    pub(crate) driver_section: Option<SectionId>,
+    /// Only of a function of the driver: banks of functions that it calls, which follow its own
+    /// literals.
+    pub(crate) appended: Vec<AppendedBank>,
+}
+
+/// A bank inside the bank of a function of the driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AppendedBank {
+    pub(crate) bank: BankId,
+    /// Bytes from the start of the outer bank.
+    pub(crate) offset: u64,
 }
 
 impl FunctionBank<'_> {
     /// The records, grouped by literal. The output lists the groups in reverse order.
     pub(crate) fn records(&self) -> Vec<RelocSource> {
-        let mut starts = self.starts.clone();
+        let mut starts = self.literal_starts.clone();
         starts.sort_unstable();
         starts.dedup();
         let ends = starts.iter().skip(1).copied().chain([self.size]);
@@ -115,9 +124,9 @@ impl FunctionBank<'_> {
             emptied: false,
             lost_at: None,
             sources: Vec::new(),
-            starts: Vec::new(),
-            own: None,
-            behind: Vec::new(),
+            literal_starts: Vec::new(),
+            driver_section: None,
+            appended: Vec::new(),
         }
     }
 }

@@ -141,7 +141,7 @@ impl<'d> Merger<'_, 'd> {
                 let section = draft.add_section(name, kind, flags, content.align);
                 draft.sections[section].owner = Some(key.code);
                 draft.sections[section].emptied = true;
-                bank.own = Some(section);
+                bank.driver_section = Some(section);
             } else {
                 draft.unlisted += 1;
                 // The bank becomes part of the entries' (case debug/dead-with-g by 12.3).
@@ -290,7 +290,7 @@ impl<'d> Merger<'_, 'd> {
                     bank.sources.clear();
                 }
                 bank.chunks.clear();
-                bank.starts.clear();
+                bank.literal_starts.clear();
                 bank.size = 0;
                 bank.emptied = true;
                 bank.lost_at = None;

@@ -77,7 +77,7 @@ impl<'d> Merger<'_, 'd> {
                     let bank = &mut self.merged.banks[bank];
                     bank.sources.push(source(base, base));
                     let starts = object.literal_starts(target).filter(|_| !lost);
-                    bank.starts.extend(starts.map(|start| base + start).chain([base]));
+                    bank.literal_starts.extend(starts.map(|start| base + start).chain([base]));
                 }
             } else {
                 self.count_dead_relocations(id, object, input, target);
