@@ -229,15 +229,15 @@ impl ContentMaker<'_, '_> {
         };
         let mut dead = self.graph.dead_aliases().iter().peekable();
         for (place, node) in self.graph.nodes.ids().enumerate() {
-            while let Some(&(_, prototype)) = dead.next_if(|&&(before, _)| before <= place) {
-                record(0, prototype);
+            while let Some(alias) = dead.next_if(|alias| alias.nodes_before <= place) {
+                record(0, alias.prototype);
             }
             let listed = !self.graph.is_address_taken(node);
             if let Some(prototype) = self.graph.prototype(node).filter(|_| listed) {
                 record(self.function(node), prototype);
             }
         }
-        dead.for_each(|&(_, prototype)| record(0, prototype));
+        dead.for_each(|alias| record(0, alias.prototype));
         out
     }
 
