@@ -12,7 +12,7 @@ use culd_cubin::arch::Flavour;
 
 /// Prefix of the name of Mercury's section of texture slots. Machine code has the slots behind the
 /// parameters.
-pub(crate) const IMAGES: &[u8] = b".nv.constant.entry_image_header_indices.";
+pub(crate) const TEXTURE_SLOTS: &[u8] = b".nv.constant.entry_image_header_indices.";
 
 /// Bytes that machine code leaves to the system at the start of shared memory if it has a section
 /// of reserved variables (sm_110). Mercury's offsets count from behind them.

@@ -72,7 +72,7 @@ pub(crate) fn lay_out<'d>(
         let (bytes, align) = (bank.data, bank.align());
         let function = merged.function(graph, entry);
         let draft = &mut merged.draft;
-        let name = draft.names.prefixed(half::IMAGES, draft.symbols[function].name);
+        let name = draft.names.prefixed(half::TEXTURE_SLOTS, draft.symbols[function].name);
         let reloc_name = draft.names.prefixed(b".rela", name);
         draft.section_strings.add(name);
         draft.section_strings.add(reloc_name);

@@ -102,7 +102,7 @@ pub(crate) struct TextureSlots {
     /// of their own, which starts with slot 0.
     base: u64,
     /// The program has references, and the file has a Mercury half with sections for the slots.
-    in_images: bool,
+    with_mercury: bool,
     /// In node order.
     pub(crate) users: Vec<SlotUser>,
 }
@@ -118,8 +118,8 @@ impl TextureSlots {
         };
         let slots: Vec<TextureSlot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
         let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
-        let in_images = draft.flavour == Flavour::Mercury;
-        TextureSlots { slots, offsets, base, in_images, users: Vec::new() }
+        let with_mercury = draft.flavour == Flavour::Mercury;
+        TextureSlots { slots, offsets, base, with_mercury, users: Vec::new() }
     }
 
     /// The offset of a reference's slot: from the start of bank 0 in machine code, from the first
@@ -136,21 +136,21 @@ impl TextureSlots {
     /// type for a place in a bank gives the offset in the bank, every other type the offset from
     /// the first slot (case textures/in-registers).
     pub(crate) fn value(&self, symbol: OutSymbolId, half: Half, desc: &RelocDesc) -> u64 {
-        let number = self.in_images && !desc.has_bank();
+        let number = self.with_mercury && !desc.has_bank();
         self.offset(symbol, if number { Half::Mercury } else { half })
     }
 
     /// Where slots start in machine code, bytes from the start of bank 0; `None` if there are no
     /// slots or no Mercury half.
-    pub(crate) fn images(&self) -> Option<u64> {
-        self.in_images.then_some(self.base)
+    pub(crate) fn start_with_mercury(&self) -> Option<u64> {
+        self.with_mercury.then_some(self.base)
     }
 
     /// With `-r`, the value that nvlink writes into machine code for a reference whose record is
     /// kept: the present start of the slots for a place in a bank, 0 for any other type (case
     /// textures/in-registers with -r).
-    pub(crate) fn place_holder(&self, desc: &RelocDesc) -> Option<u64> {
-        self.images().map(|base| if desc.has_bank() { base } else { 0 })
+    pub(crate) fn placeholder(&self, desc: &RelocDesc) -> Option<u64> {
+        self.start_with_mercury().map(|base| if desc.has_bank() { base } else { 0 })
     }
 
     /// Offset and relocation type of the record of a slot in one half.
@@ -158,7 +158,7 @@ impl TextureSlots {
         let kind = match half {
             // In files with a Mercury half, machine code has another type for samplers (case
             // textures/samplers).
-            Half::Sass if self.in_images && slot.kind == SAMPLER.1 => SASS_SAMPLER,
+            Half::Sass if self.with_mercury && slot.kind == SAMPLER.1 => SASS_SAMPLER,
             Half::Sass => slot.kind,
             Half::Mercury => mercury_kind(slot.kind),
         };
@@ -203,7 +203,7 @@ pub(crate) fn lay_out<'d>(
     }
     let order = list_sort(&references, &|_, _| true);
     if merged.draft.flavour == Flavour::Mercury {
-        return Ok(in_images(objects, symbols, graph, merged, &order));
+        return Ok(lay_out_with_mercury(objects, symbols, graph, merged, &order));
     }
     // Kernels that are only kept because their address is taken count too (case
     // selection/slots-of-kept-kernels).
@@ -266,11 +266,11 @@ pub(crate) fn of_object(
         return TextureSlots::default();
     }
     let base = texture_banks::start(objects, symbols, graph);
-    TextureSlots { base, in_images: true, ..TextureSlots::default() }
+    TextureSlots { base, with_mercury: true, ..TextureSlots::default() }
 }
 
 /// As [`lay_out`] for files with a Mercury half, where slots have sections of their own.
-fn in_images<'d>(
+fn lay_out_with_mercury<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,

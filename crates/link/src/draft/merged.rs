@@ -8,7 +8,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::kind::SectionKind;
 use super::offset_map::OffsetMaps;
-use super::relocs::RelocSource;
+use super::relocs::{PatchedRange, RelocSource};
 use super::section::InputChunk;
 use super::unified::UnifiedTables;
 use super::{Draft, FixedSections};
@@ -102,11 +102,11 @@ impl FunctionBank<'_> {
         let ends = starts.iter().skip(1).copied().chain([self.size]);
         let literal = |(start, end): (&u64, u64)| {
             let part = move |source: &RelocSource| {
-                let (first, last) = source.within;
-                let first = start.saturating_sub(source.base).max(first);
-                let last = end.saturating_sub(source.base).min(last);
-                let within = (first, last);
-                (first < last).then_some(RelocSource { within, ..*source })
+                let within = PatchedRange {
+                    start: start.saturating_sub(source.base).max(source.within.start),
+                    end: end.saturating_sub(source.base).min(source.within.end),
+                };
+                (within.start < within.end).then_some(RelocSource { within, ..*source })
             };
             self.sources.iter().filter_map(part).collect::<Vec<_>>()
         };

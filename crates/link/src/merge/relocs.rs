@@ -14,7 +14,7 @@ use crate::base::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
 use crate::draft::relocs::{
-    DeadReference, RelocSection, RelocSource, ResolvedRelaSection, WHOLE_SECTION,
+    DeadReference, PatchedRange, RecordForm, RelocSection, RelocSource, ResolvedRelaSection,
 };
 use crate::objects::object::InputObject;
 use crate::objects::outline::{MissingAddend, RelocSectionRef};
@@ -47,8 +47,8 @@ impl<'d> Merger<'_, 'd> {
                 target,
                 base,
                 mercury_base,
-                within: WHOLE_SECTION,
-                moved: false,
+                within: PatchedRange::WHOLE,
+                form: RecordForm::AsInInput,
             };
             if let SectionPlacement::At { section, base } = self.placement(id, target) {
                 let mercury_base = self.merged.mercury_base(id, target, base);
@@ -261,18 +261,18 @@ impl<'d> Merger<'_, 'd> {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
         let called = self.reloc_names(input, section);
-        let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
+        let (mut same_form, mut rela_of_rel, mut has_empty_rel) = (None, None, false);
         let mut alive = false;
         let patched = PatchedSection { id, object, target: source.target };
         for record in input.relocations().iter() {
             if self.discarded.contains(self.symbols, patched, record) {
                 continue;
             }
-            let moved = !rela && self.merged.gets_addend(id, object, record);
-            let reloc = if moved { &mut moved_reloc } else { &mut reloc };
+            let gets_addend = !rela && self.merged.gets_addend(id, object, record);
+            let reloc = if gets_addend { &mut rela_of_rel } else { &mut same_form };
             let first = reloc.is_none();
             if first {
-                let (front, sh_type) = match rela || moved {
+                let (front, sh_type) = match rela || gets_addend {
                     true => (Prefix::Rela, sht::RELA),
                     false => (Prefix::Rel, sht::REL),
                 };
@@ -292,18 +292,19 @@ impl<'d> Merger<'_, 'd> {
                 None => alive = true,
             }
             let leaves_names = self.merged.draft.dialect.leaves_rel_names;
-            let missing = leaves_names && rela && !first && record.addend == 0 && !interned;
+            let missing = leaves_names && rela && !first && record.addend == 0 && !has_empty_rel;
             if missing && !self.merged.gets_addend(id, object, record) {
-                interned = true;
+                has_empty_rel = true;
                 self.empty_rel_section(called, section);
             }
         }
         if alive {
             self.had_relocs.insert(section, ());
         }
-        for (reloc, moved) in [(reloc, false), (moved_reloc, true)] {
+        let relocs = [(same_form, RecordForm::AsInInput), (rela_of_rel, RecordForm::RelaOfRel)];
+        for (reloc, form) in relocs {
             if let Some(reloc) = reloc {
-                self.merged.draft.relocs[reloc].sources.push(RelocSource { moved, ..source });
+                self.merged.draft.relocs[reloc].sources.push(RelocSource { form, ..source });
             }
         }
     }

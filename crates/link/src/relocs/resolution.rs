@@ -240,7 +240,7 @@ impl<'d> RelocResolver<'_, 'd> {
         let slot = desc.against_reference() == ReferenceTreatment::Slot
             && self.half == Half::Sass
             && context.place.is_code;
-        let held = self.slots.place_holder(desc).filter(|_| slot);
+        let held = self.slots.placeholder(desc).filter(|_| slot);
         let holder = held.map(|address| (desc, context.value(address, 0)));
         Resolution::Kept(KeptRecord { symbol: Some(out), base: 0, kind: context.kind(), holder })
     }
