@@ -139,7 +139,7 @@ impl<'d> RelocResolver<'_, 'd> {
     ) -> bool {
         let (symbol, kind) = (input.fast_symbol(record.symbol), record.kind);
         let resolution = self.resolution_of(place, input, record);
-        resolution.kept_record() == Some(KeptRecord { symbol, base: 0, kind, holder: None })
+        resolution.kept_record() == Some(KeptRecord { symbol, base: 0, kind, placeholder: None })
     }
 
     fn fast_symbol(&self, id: ObjectId, index: SymbolIndex, symbol: &Symbol<'d>) -> FastSymbol {

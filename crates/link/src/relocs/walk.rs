@@ -421,7 +421,7 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
             Resolution::Dropped => Ok(None),
             Resolution::Fatal(problem) => Err(problem),
             Resolution::Kept(kept) => {
-                if let Some((desc, value)) = kept.holder {
+                if let Some((desc, value)) = kept.placeholder {
                     self.patch(FieldPatch { offset, desc, value, mode });
                 }
                 Ok(Some(self.kept_record(offset, record, kept)))
