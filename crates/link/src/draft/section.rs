@@ -130,6 +130,11 @@ impl<'d> OutSection<'d> {
         offset
     }
 
+    /// Bytes of the section in the file.
+    pub(crate) fn file_size(&self) -> u64 {
+        if self.kind.is_nobits() { 0 } else { self.size }
+    }
+
     /// Bytes of the section in a half.
     pub(crate) fn size_in(&self, half: Half) -> u64 {
         match self.kind {
