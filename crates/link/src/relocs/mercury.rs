@@ -27,7 +27,7 @@ pub(crate) fn compressed_patches(
     let capsule = Capsule::parse(section.name, section.data)?;
     let mut sites = Vec::with_capacity(patches.len());
     for ((counterpart, record), patch) in
-        capmerc::twins(code, mercury).into_iter().zip(mercury).zip(patches)
+        capmerc::counterparts(code, mercury).into_iter().zip(mercury).zip(patches)
     {
         let Some(counterpart) = counterpart else {
             let what = format!(

@@ -358,7 +358,7 @@ impl<'d> RelocResolver<'_, 'd> {
         let output = &self.merged.draft.sections[section];
         // References between entries of `.debug_frame` were set when the entries were placed. Any
         // other record against a place in this section means the Mercury half's place, in both
-        // halves. No compiler writes one (`xtask probe --place counterpart`).
+        // halves. No compiler writes one (`xtask probe --place twin`).
         let frames = self.rebuilt.is_frames(section);
         if self.half == Half::Sass && frames && context.place.target == section {
             return ResolvedSymbol::Gone;
