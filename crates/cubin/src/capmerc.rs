@@ -36,9 +36,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::cubin::{RelocEntry, SectionIndex, SymbolIndex};
+use crate::cubin::{SectionIndex, SymbolIndex};
 use crate::error::Malformed;
 use crate::read;
+use crate::relocation::RelocEntry;
 
 /// Bytes of one instruction of the machine code, and the unit of a full record.
 pub const INSTRUCTION: u64 = 16;
