@@ -8,6 +8,7 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section, SymbolIndex};
 
 use super::Merger;
+use super::banks::BankOffset;
 use crate::base::derived_names::Prefix;
 use crate::base::half::Half;
 use crate::base::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
@@ -53,7 +54,8 @@ impl<'d> Merger<'_, 'd> {
             if let SectionPlacement::At { section, base } = self.placement(id, target) {
                 let mercury_base = self.merged.mercury_base(id, target, base);
                 self.read(object, input, missing, source(base, mercury_base), section);
-            } else if let Some(&(bank, base)) = self.banks.offsets.get(&(id, target)) {
+            } else if let Some(&at) = self.banks.offsets.get(&(id, target)) {
+                let BankOffset { bank, offset: base } = at;
                 // Literals of machine code have no relocations, and nvlink looks for none
                 // (case literals/of-losers-86).
                 if self.merged.draft.flavour == Flavour::Classic {
