@@ -32,7 +32,7 @@ use crate::symbols::Symbols;
 use crate::symbols::shared_uses::each_reference;
 
 pub(crate) use object::keep;
-use sections::{EntryNeeds, PoolShape, apply};
+use sections::{EntryNeeds, PoolShape, size_sections};
 use unnamed::UnnamedMemory;
 
 /// The address of a variable without a place, as nvlink writes it (cases debug/dynamic-shared*).
@@ -158,7 +158,8 @@ struct SharedBuilder<'a, 'd> {
     referenced: IdVec<SharedId, bool>,
     /// Entries that use a variable, ascending.
     users: IdVec<SharedId, Vec<KernelNumber>>,
-    /// Only in programs with kernels whose sections are created late, see [`add_missing`].
+    /// Only in programs with kernels whose sections are created late, see `add_missing` in
+    /// `sections.rs`.
     late: Option<LateKernels>,
     /// Functions that refer to an array without size.
     extern_functions: HashMap<NodeId, FirstArrayRecord>,
@@ -196,7 +197,7 @@ pub(crate) fn lay_out(
     let whole = whole_program_aligns(&variables);
     let helpers = helper_sections(merged, &variables, options);
     let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole, helpers: &helpers };
-    let own = apply(merged, graph, &layout, needs, shape, options);
+    let own = size_sections(merged, graph, &layout, needs, shape, options);
     let unnamed = UnnamedMemory { variables: &variables, users: &users, of_objects: unnamed };
     merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
     if options.keeps_shared_symbols() {
