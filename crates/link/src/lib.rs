@@ -185,7 +185,8 @@ where
     phases.begin("merge", diags)?;
     let prefault = || session.prefault_rest(prefault_rest, TABLE_BYTES * sections);
     let (mut merged, frames) =
-        merge_files(session, &objects, &resolved, names, options, diags, prefault)?;
+        merge_files(session, &objects, &resolved, names, options, diags, prefault);
+    let frames = frames?;
     let ResolvedProgram { symbols, graph, discarded } = resolved;
     let calls = synthetic::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
@@ -248,7 +249,8 @@ fn check_index_file(options: &LinkOptions) -> Result<(), Message> {
 }
 
 /// Merges all files. In parallel, because merging uses one thread only, checks that they agree, and
-/// reads their `.debug_frame`. `prefault` starts when merging does.
+/// reads their `.debug_frame`. `prefault` starts when merging does. The draft stands alone in the
+/// result because it is large: each further move costs a tiny link some hundred instructions.
 fn merge_files<'d>(
     session: &Session,
     objects: &InputObjects<'d>,
@@ -257,7 +259,7 @@ fn merge_files<'d>(
     options: &'d LinkOptions,
     diags: &mut Diagnostics,
     prefault: impl FnOnce(),
-) -> Result<(MergeResult<'d>, DebugFrames<'d>), Failed> {
+) -> (MergeResult<'d>, Result<DebugFrames<'d>, Failed>) {
     let patches = tools_patch::check(objects, &resolved.symbols, &names.names, options);
     let merge = || {
         prefault();
@@ -268,9 +270,11 @@ fn merge_files<'d>(
         checked.map(|()| DebugFrames::parse(objects, options))
     };
     let (merged, checked) = session.join_here(objects.reloc_bytes(), merge, others);
-    let frames = checked?;
-    patches.map_err(|problem| diags.fatal(problem))?;
-    Ok((merged, frames))
+    let frames = checked.and_then(|frames| match patches {
+        Ok(()) => Ok(frames),
+        Err(problem) => Err(diags.fatal(problem)),
+    });
+    (merged, frames)
 }
 
 /// Finds the definition of each name that counts, the live functions, and the discarded records.

@@ -97,8 +97,9 @@ impl CallGraph {
         let records = records.among(&live.node_of);
         let signatures = live.nodes.values().map(|&symbol| signatures[symbol]).collect();
         let unreached = UnreachedFunctions { nodes: unreached, calls: unreached_calls };
-        let graph = CallGraph::new(symbols, &roots, live, &records, signatures, unreached);
-        (CallGraph { dead_aliases, ..graph }, prototypes)
+        let graph =
+            CallGraph::new(symbols, &roots, live, &records, signatures, unreached, dead_aliases);
+        (graph, prototypes)
     }
 
     /// The graph of `live` functions, with the `records` between them.
@@ -109,6 +110,7 @@ impl CallGraph {
         records: &CallRecords,
         signatures: IdVec<NodeId, FunctionSignature>,
         unreached: UnreachedFunctions,
+        dead_aliases: Vec<DeadAlias>,
     ) -> Self {
         let LiveFunctions { nodes, node_of, all_alive, any_dead } = live;
         let is_entry = |symbol: SymbolId| roots.is_entry[symbol];
@@ -123,7 +125,7 @@ impl CallGraph {
                 false => roots.driver.iter().filter_map(|&function| node_of[function]).collect(),
             },
             all_alive,
-            dead_aliases: Vec::new(),
+            dead_aliases,
             single: roots.single,
             unreached,
             calls: Adjacency::new(nodes.len(), &records.calls),
