@@ -281,60 +281,49 @@ impl<'d> InputObject<'d> {
             if symbol.section == SymbolSection::Absolute && takes_part {
                 return Err(symbol_defect(index, symbol, "is absolute"));
             }
-            if let (SymbolSection::In(section), true) = (symbol.section, takes_part) {
-                self.check_place(index, symbol, section)?;
+            let SymbolSection::In(at) = symbol.section else { continue };
+            let role = self.role(at);
+            let section = self.section(at);
+            let fits = match symbol.kind() {
+                _ if !takes_part => continue,
+                stt::FUNC => matches!(role, SectionRole::Text | SectionRole::JumpSlot),
+                // A parameter of a kernel.
+                _ if symbol.is_reference() => role == SectionRole::Text,
+                _ => matches!(
+                    role,
+                    SectionRole::Constant(_)
+                        | SectionRole::Global
+                        | SectionRole::GlobalInit
+                        | SectionRole::UnifiedData
+                        | SectionRole::OwnShared
+                        | SectionRole::PoolShared
+                        | SectionRole::ReservedShared
+                ),
+            };
+            let of_role = match role {
+                SectionRole::Constant(_) => sto::SPACE_CONSTANT,
+                SectionRole::Global | SectionRole::GlobalInit => sto::SPACE_GLOBAL,
+                SectionRole::OwnShared | SectionRole::PoolShared => sto::SPACE_SHARED,
+                _ => 0,
+            };
+            let space = symbol.other & sto::SPACE;
+            let fits = fits && (space == 0 || of_role == 0 || space == of_role);
+            // The value of a shared variable is its alignment, unless ptxas has placed it.
+            let shared = symbol.is_shared() || role == SectionRole::ReservedShared;
+            let placed = whole::is_placed(self, symbol);
+            let start = if shared && !placed { 0 } else { symbol.value };
+            let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
+            if !fits || !inside {
+                let name = text_of(symbol.name);
+                let what = format!("symbol {} ('{name}') does not fit its section", index.0);
+                return Err(Malformed::section(section.name, start, what));
             }
-        }
-        Ok(())
-    }
-
-    /// Checks that a symbol suits the section that defines it, and lies inside.
-    fn check_place(
-        &self,
-        index: SymbolIndex,
-        symbol: &Symbol<'_>,
-        defined_in: SectionIndex,
-    ) -> Result<(), Malformed> {
-        let role = self.role(defined_in);
-        let section = self.section(defined_in);
-        let suits = match symbol.kind() {
-            stt::FUNC => matches!(role, SectionRole::Text | SectionRole::JumpSlot),
-            // A parameter of a kernel.
-            _ if symbol.is_reference() => role == SectionRole::Text,
-            _ => matches!(
-                role,
-                SectionRole::Constant(_)
-                    | SectionRole::Global
-                    | SectionRole::GlobalInit
-                    | SectionRole::UnifiedData
-                    | SectionRole::OwnShared
-                    | SectionRole::PoolShared
-                    | SectionRole::ReservedShared
-            ),
-        };
-        let space_of_role = match role {
-            SectionRole::Constant(_) => sto::SPACE_CONSTANT,
-            SectionRole::Global | SectionRole::GlobalInit => sto::SPACE_GLOBAL,
-            SectionRole::OwnShared | SectionRole::PoolShared => sto::SPACE_SHARED,
-            _ => 0,
-        };
-        let space = symbol.other & sto::SPACE;
-        let in_space = space == 0 || space_of_role == 0 || space == space_of_role;
-        // The value of a shared variable is its alignment, unless ptxas has placed it.
-        let shared = symbol.is_shared() || role == SectionRole::ReservedShared;
-        let placed = whole::is_placed(self, symbol);
-        let start = if shared && !placed { 0 } else { symbol.value };
-        let inside = start.checked_add(symbol.size).is_some_and(|end| end <= section.size);
-        if !suits || !in_space || !inside {
-            let name = text_of(symbol.name);
-            let what = format!("symbol {} ('{name}') does not fit its section", index.0);
-            return Err(Malformed::section(section.name, start, what));
-        }
-        // Banks without an owner are copied whole: constant variables, and addresses of
-        // position-independent code.
-        let owned = section.info_section().is_some();
-        if owned && matches!(role, SectionRole::Constant(1..)) && !is_internal(symbol) {
-            self.check_among_literals(defined_in, index, symbol)?;
+            // Banks without an owner are copied whole: constant variables, and addresses of
+            // position-independent code.
+            let owned = section.info_section().is_some();
+            if owned && matches!(role, SectionRole::Constant(1..)) && !is_internal(symbol) {
+                self.check_among_literals(at, index, symbol)?;
+            }
         }
         Ok(())
     }
