@@ -40,14 +40,13 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             [source] => self.input_records(&place, source),
             _ => None,
         };
-        let mut resolved = RelocatedSection::default();
-        if let Some(input) = single {
-            if let Some(unchanged) = self.resolve_single(&place, &input, &mut resolved)? {
-                return Ok(ResolvedSection::Whole(unchanged));
-            }
-        } else {
-            self.resolve_many(&place, &reloc.sources, &mut resolved)?;
-        }
+        let mut resolved = match single {
+            Some(input) => match self.resolve_single(&place, &input)? {
+                SingleSource::Unchanged(section) => return Ok(ResolvedSection::Whole(section)),
+                SingleSource::Resolved(resolved) => resolved,
+            },
+            None => self.resolve_many(&place, &reloc.sources)?,
+        };
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
             let headers = reloc.sources.iter();
             let headers = headers
@@ -58,29 +57,29 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
         Ok(resolved.into())
     }
 
-    /// Resolves the records of the only source of a section. Returns the input section if all its
-    /// records are kept with their offsets.
+    /// Resolves the records of the only source of a section.
     fn resolve_single(
         &self,
         place: &PlaceContext,
         input: &InputRecords<'_, 'd>,
-        resolved: &mut RelocatedSection,
-    ) -> Result<Option<KeptSection>, Box<Message>> {
+    ) -> Result<SingleSource, Box<Message>> {
         let Some(records) = input.kept_section() else {
-            resolved.kept = KeptRelocs::List(Vec::with_capacity(input.max_kept()));
-            InputWalk::new(self, place, input, resolved).resolve_all()?;
-            return Ok(None);
+            let kept = KeptRelocs::List(Vec::with_capacity(input.max_kept()));
+            let mut resolved = RelocatedSection { kept, applied: Vec::new() };
+            InputWalk::new(self, place, input, &mut resolved).resolve_all()?;
+            return Ok(SingleSource::Resolved(resolved));
         };
         let exceptions = self.exceptions(place, input);
         if exceptions.is_empty()
             && !self.has_texture_loads(place)
             && let Some(unchanged) = records.unchanged()
         {
-            return Ok(Some(unchanged));
+            return Ok(SingleSource::Unchanged(unchanged));
         }
-        resolved.kept = KeptRelocs::Section(records);
-        InputWalk::new(self, place, input, resolved).resolve_exceptions(exceptions)?;
-        Ok(None)
+        let kept = KeptRelocs::Section(records);
+        let mut resolved = RelocatedSection { kept, applied: Vec::new() };
+        InputWalk::new(self, place, input, &mut resolved).resolve_exceptions(exceptions)?;
+        Ok(SingleSource::Resolved(resolved))
     }
 
     /// Resolves the records of several sources, the last source first.
@@ -88,16 +87,16 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
         &self,
         place: &PlaceContext,
         sources: &[RelocSource],
-        resolved: &mut RelocatedSection,
-    ) -> Result<(), Box<Message>> {
+    ) -> Result<RelocatedSection, Box<Message>> {
         let inputs = || sources.iter().rev().filter_map(|source| self.input_records(place, source));
         // Most records are kept.
         let most = inputs().map(|input| input.max_kept()).sum();
-        resolved.kept = KeptRelocs::List(Vec::with_capacity(most));
+        let kept = KeptRelocs::List(Vec::with_capacity(most));
+        let mut resolved = RelocatedSection { kept, applied: Vec::new() };
         for input in inputs() {
-            InputWalk::new(self, place, &input, resolved).resolve_all()?;
+            InputWalk::new(self, place, &input, &mut resolved).resolve_all()?;
         }
-        Ok(())
+        Ok(resolved)
     }
 
     /// The numbers of the records that are exceptions of [`KeptRelocs::Section`]; few are.
@@ -215,6 +214,13 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
         let shared = || symbol.is_some_and(|symbol| draft.symbols[symbol].shared.is_some());
         draft.flavour == Flavour::Classic || place.is_code && shared()
     }
+}
+
+/// The result for a section with one source.
+enum SingleSource {
+    /// All records of this input section are kept, with their offsets.
+    Unchanged(KeptSection),
+    Resolved(RelocatedSection),
 }
 
 /// The walk over the records of one input section.
