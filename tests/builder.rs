@@ -110,7 +110,7 @@ fn everything_that_can_be_built_links() {
         let pointer = Relocation { offset: 4, kind: 2, symbol: Some(helper), addend: 0 };
         let table = builder.variable(table.align(8).relocation(pointer));
         // R_MERCURY_G64
-        builder.twin(table, Relocation { kind: 0x10001, ..pointer });
+        builder.mercury_relocation(table, Relocation { kind: 0x10001, ..pointer });
         builder.prototype(helper, "#vi", true);
         builder.variable(Variable::zero("zero", Space::Global, 24).align(16));
         builder.variable(Variable::initialised("constant", Space::Constant, [7; 6]).align(2));

@@ -30,15 +30,16 @@
 //!
 //! Relocations of Mercury code count in another space, in which a full record ends where its
 //! instruction's 16 bytes end: the low four bits of `r_offset` are the offset in the record's last
-//! 16 bytes. The instruction of a relocation follows from its twin, the relocation of the machine
-//! code.
+//! 16 bytes. The instruction of a relocation follows from its counterpart, the relocation of
+//! the machine code.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::cubin::{RelocEntry, SectionIndex, SymbolIndex};
+use crate::cubin::{SectionIndex, SymbolIndex};
 use crate::error::Malformed;
 use crate::read;
+use crate::relocation::RelocEntry;
 
 /// Bytes of one instruction of the machine code, and the unit of a full record.
 pub const INSTRUCTION: u64 = 16;
@@ -422,7 +423,7 @@ pub fn encode(entries: &[Option<&[u8]>]) -> Vec<u8> {
 ///
 /// In: the records of one function that a linker resolves, of both halves, in any order. Out: one
 /// record of the machine code for each of `mercury`, in that order; `None` if there is none.
-pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEntry>> {
+pub fn counterparts(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEntry>> {
     type Key = (SymbolIndex, i64);
     let ascending = |records: &[RelocEntry]| {
         let mut order: Vec<usize> = (0..records.len()).collect();
@@ -434,13 +435,13 @@ pub fn twins(code: &[RelocEntry], mercury: &[RelocEntry]) -> Vec<Option<RelocEnt
     for record in ascending(code).into_iter().rev().filter_map(|i| code.get(i)) {
         waiting.entry((record.symbol, record.addend)).or_default().push(*record);
     }
-    let mut twins = vec![None; mercury.len()];
+    let mut counterparts = vec![None; mercury.len()];
     for i in ascending(mercury) {
-        if let (Some(record), Some(twin)) = (mercury.get(i), twins.get_mut(i)) {
-            *twin = waiting.get_mut(&(record.symbol, record.addend)).and_then(Vec::pop);
+        if let (Some(record), Some(counterpart)) = (mercury.get(i), counterparts.get_mut(i)) {
+            *counterpart = waiting.get_mut(&(record.symbol, record.addend)).and_then(Vec::pop);
         }
     }
-    twins
+    counterparts
 }
 
 #[cfg(test)]

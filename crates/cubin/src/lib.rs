@@ -26,13 +26,15 @@ pub mod note;
 pub mod parameter;
 pub mod raw;
 mod read;
+mod relocation;
 mod symtab;
+mod tables;
 mod text;
 pub mod unified;
 
 pub use crate::cubin::{
-    Cubin, Header, MAX_ALIGN, MAX_SIZE, RelocEntry, Relocations, Section, SectionIndex, Symbol,
-    SymbolIndex, SymbolSection,
+    Cubin, Header, MAX_ALIGN, MAX_SIZE, Section, SectionIndex, Symbol, SymbolIndex, SymbolSection,
 };
 pub use crate::error::Malformed;
+pub use crate::relocation::{RelocEntry, Relocations};
 pub use crate::text::text_of;

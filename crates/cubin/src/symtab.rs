@@ -6,10 +6,11 @@
 use object::LittleEndian as Le;
 use object::elf::Sym64;
 
-use crate::cubin::{NameBudget, Section, SectionIndex, Symbol, SymbolSection, all_of};
+use crate::cubin::{Section, SectionIndex, Symbol, SymbolSection, all_of};
 use crate::elf::{shn, sht, stb, stt};
 use crate::error::Malformed;
 use crate::read;
+use crate::tables::NameBudget;
 
 const COMMON: u32 = shn::COMMON as u32;
 

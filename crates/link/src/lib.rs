@@ -60,6 +60,7 @@ use crate::callgraph::CallGraph;
 use crate::check::{clash, tools_patch};
 use crate::data::{Data, synthetic, unified};
 use crate::diag::{Diagnostics, Failed};
+use crate::draft::merged::MergeResult;
 use crate::layout::file_map;
 use crate::merge::{ProgramNames, ResolvedProgram};
 use crate::objects::{InputObjects, system_libraries};
@@ -167,18 +168,11 @@ where
 
     // Every file is checked before the first is merged: nvlink reports the first bad file only.
     phases.begin("objects", diags)?;
-    if options.index.is_some() && !options.dialect.knows_unified {
-        return Err(diags.fatal(Message::UnifiedNotKnown { release: options.dialect }));
-    }
-    // nvlink 12.4 and 12.5 do not know the bytes behind the places and find such a file malformed.
-    let too_long = |index: &IndexFile| !options.dialect.knows_index_tail && index.uidx.tail() > 0;
-    if options.index.as_ref().is_some_and(too_long) {
-        return Err(diags.fatal(BadUidx::Size.into()));
-    }
+    check_index_file(options).map_err(|problem| diags.fatal(problem))?;
     let mut objects = InputObjects::parse(session, inputs, options, diags)?;
     *unused = system_libraries::remove_unused(&mut objects, inputs, options);
 
-    // Up to the merged draft, one thread does most of the work.
+    // Up to the merged draft, one thread does most of the work; another one touches the memory.
     let sections: usize = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
     let prefault_rest = session.prefault(DRAFT_BYTES * sections);
 
@@ -189,19 +183,10 @@ where
     // Merges all files into one draft, which is discarded if definitions clash. Below this line no
     // input adds a section or a symbol.
     phases.begin("merge", diags)?;
-    let patches = tools_patch::check(&objects, &resolved.symbols, &names.names, options);
-    let merge = || {
-        session.prefault_rest(prefault_rest, TABLE_BYTES * sections);
-        merge::merge(&objects, &resolved, names, options)
-    };
-    // In parallel, because merging uses one thread only.
-    let others = || {
-        let checked = clash::check(&objects, &resolved.symbols, options, diags);
-        checked.map(|()| DebugFrames::parse(&objects, options))
-    };
-    let (mut merged, checked) = session.join_here(work, merge, others);
-    let frames = checked?;
-    patches.map_err(|problem| diags.fatal(problem))?;
+    let prefault = || session.prefault_rest(prefault_rest, TABLE_BYTES * sections);
+    let (mut merged, frames) =
+        merge_files(session, &objects, &resolved, names, options, diags, prefault);
+    let frames = frames?;
     let ResolvedProgram { symbols, graph, discarded } = resolved;
     let calls = synthetic::add_sections(&objects, &symbols, &mut merged, options);
     let unified = unified::place(&objects, &mut merged, options).err();
@@ -244,15 +229,52 @@ where
         return Err(diags.fatal(Message::TooLarge { what }));
     }
     let (contents, mut layout) = layout::assemble(session, &mut program, rebuilt, &relocated);
-    if let Some(what) = layout.problem(inputs_size) {
-        return Err(diags.fatal(Message::TooLarge { what }));
-    }
-    if layout.is_nameless {
-        return Err(diags.fatal(Message::Internal { what: "section without name" }));
-    }
+    layout.check(inputs_size).map_err(|problem| diags.fatal(problem))?;
     file_map::split_gaps(&mut layout.ranges);
 
     Ok(Image { program, layout, contents, relocated, types: None })
+}
+
+/// The error of an index file that this release of nvlink cannot read.
+fn check_index_file(options: &LinkOptions) -> Result<(), Message> {
+    let Some(index) = &options.index else { return Ok(()) };
+    if !options.dialect.knows_unified {
+        return Err(Message::UnifiedNotKnown { release: options.dialect });
+    }
+    // nvlink 12.4 and 12.5 do not know the bytes behind the places and find such a file malformed.
+    match !options.dialect.knows_index_tail && index.uidx.tail() > 0 {
+        true => Err(BadUidx::Size.into()),
+        false => Ok(()),
+    }
+}
+
+/// Merges all files. In parallel, because merging uses one thread only, checks that they agree, and
+/// reads their `.debug_frame`. `prefault` starts when merging does. The draft stands alone in the
+/// result because it is large: each further move costs a tiny link some hundred instructions.
+fn merge_files<'d>(
+    session: &Session,
+    objects: &InputObjects<'d>,
+    resolved: &ResolvedProgram,
+    names: ProgramNames<'d>,
+    options: &'d LinkOptions,
+    diags: &mut Diagnostics,
+    prefault: impl FnOnce(),
+) -> (MergeResult<'d>, Result<DebugFrames<'d>, Failed>) {
+    let patches = tools_patch::check(objects, &resolved.symbols, &names.names, options);
+    let merge = || {
+        prefault();
+        merge::merge(objects, resolved, names, options)
+    };
+    let others = || {
+        let checked = clash::check(objects, &resolved.symbols, options, diags);
+        checked.map(|()| DebugFrames::parse(objects, options))
+    };
+    let (merged, checked) = session.join_here(objects.reloc_bytes(), merge, others);
+    let frames = checked.and_then(|frames| match patches {
+        Ok(()) => Ok(frames),
+        Err(problem) => Err(diags.fatal(problem)),
+    });
+    (merged, frames)
 }
 
 /// Finds the definition of each name that counts, the live functions, and the discarded records.

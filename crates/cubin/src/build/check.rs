@@ -129,12 +129,12 @@ fn check_variable(
         _ => 0,
     };
     // Only literals are written twice.
-    let twin = variable.mercury.as_ref();
-    if twin.is_some_and(|bytes| variable.owner.is_none() || bytes.len() as u64 != size) {
+    let mercury = variable.mercury.as_ref();
+    if mercury.is_some_and(|bytes| variable.owner.is_none() || bytes.len() as u64 != size) {
         return Err(BuildError::Mercury(name()));
     }
     check_relocations(builder, &symbol.name, &variable.relocations, size)?;
-    check_relocations(builder, &symbol.name, &variable.twins, size)
+    check_relocations(builder, &symbol.name, &variable.mercury_relocations, size)
 }
 
 fn check_debug(
@@ -146,7 +146,7 @@ fn check_debug(
         return Err(BuildError::Mercury(symbol.name.clone()));
     }
     let size = debug.mercury.as_ref().map_or(0, Vec::len) as u64;
-    check_relocations(builder, &symbol.name, &debug.twins, size)?;
+    check_relocations(builder, &symbol.name, &debug.mercury_relocations, size)?;
     check_relocations(builder, &symbol.name, &debug.relocations, debug.bytes.len() as u64)
 }
 

@@ -45,7 +45,7 @@ pub(super) fn object(builder: &Builder) -> Result<ObjectBuilder, BuildError> {
     };
     let mut fixed = file.sections();
     if builder.arch.flavour == Flavour::Mercury {
-        file.twins(&mut fixed);
+        file.mercury_sections(&mut fixed);
     }
     file.symbols(&fixed);
     file.attributes(&fixed);
@@ -54,8 +54,19 @@ pub(super) fn object(builder: &Builder) -> Result<ObjectBuilder, BuildError> {
     Ok(file.object)
 }
 
-/// A section of the first half and its counterpart in Mercury.
-pub(super) type HalfPair = (Option<SectionRef>, Option<SectionRef>);
+/// A section of machine code's half and its counterpart in Mercury.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct HalfPair {
+    pub(super) sass: Option<SectionRef>,
+    pub(super) mercury: Option<SectionRef>,
+}
+
+impl HalfPair {
+    /// A section without a counterpart.
+    pub(super) fn without_mercury(sass: Option<SectionRef>) -> Self {
+        HalfPair { sass, mercury: None }
+    }
+}
 
 /// The sections of a symbol.
 #[derive(Debug, Clone, Copy, Default)]
@@ -163,7 +174,7 @@ impl<'b> FileParts<'b> {
         for (at, symbol, debug) in self.debug() {
             let bytes = SectionContent::Bytes(debug.bytes.clone());
             let section = plain(symbol.name.as_str(), sht::PROGBITS, 0, 1, bytes);
-            self.place(at).section.0 = Some(self.object.section(section));
+            self.place(at).section.sass = Some(self.object.section(section));
         }
         self.notes(&mut fixed);
         for (at, symbol, _) in self.functions() {
@@ -171,7 +182,7 @@ impl<'b> FileParts<'b> {
             let name = format!(".nv.info.{}", symbol.name);
             let section = plain(name, sht::CUDA_INFO, shf::INFO_LINK, 4, data);
             let section = self.object.section(section.link(SectionLink::Symbols));
-            self.place(at).attributes.0 = Some(section);
+            self.place(at).attributes.sass = Some(section);
         }
         let graph = SectionContent::CallGraph(Vec::new());
         let graph =
@@ -182,7 +193,7 @@ impl<'b> FileParts<'b> {
             plain(".nv.prototype", sht::CUDA_PROTOTYPE, 0, 4, known).link(SectionLink::Symbols);
         fixed.prototypes = Some(self.object.section(known));
         self.relocation_sections(&mut fixed);
-        fixed.constants.0 = self.bank(Space::Constant, true, None);
+        fixed.constants.sass = self.bank(Space::Constant, true, None);
         self.code();
         fixed.shared = self.shared();
         for (at, symbol, code) in self.functions() {
@@ -191,26 +202,26 @@ impl<'b> FileParts<'b> {
             let name = format!(".nv.constant0.{}", symbol.name);
             let data = SectionContent::Bytes(vec![0; (u64::from(self.base) + size) as usize]);
             let section = plain(name, sht::CUDA_CONSTANT0, shf::ALLOC | shf::INFO_LINK, 4, data);
-            let section = section.info(about(self.place(at).section.0));
+            let section = section.info(about(self.place(at).section.sass));
             self.place(at).bank = Some(self.object.section(section));
         }
-        fixed.init.0 = self.bank(Space::Global, true, None);
+        fixed.init.sass = self.bank(Space::Global, true, None);
         fixed.global = self.bank(Space::Global, false, None);
-        self.point(&fixed, |pair| pair.0);
+        self.point(&fixed, |pair| pair.sass);
         fixed
     }
 
     fn code(&mut self) {
         for (at, symbol, code) in self.functions() {
             let literals = self.bank(Space::Constant, true, Some(at));
-            self.place(at).literals.0 = literals;
+            self.place(at).literals.sass = literals;
             let name = format!(".text.{}", symbol.name);
             let flags = shf::ALLOC | shf::EXECINSTR;
             let data = SectionContent::Bytes(code.bytes.clone());
             let section = plain(name, sht::PROGBITS, flags, 128, data).link(SectionLink::Symbols);
             let section = self.object.section(section);
             let place = self.place(at);
-            (place.section.0, place.size) = (Some(section), code.bytes.len() as u64);
+            (place.section.sass, place.size) = (Some(section), code.bytes.len() as u64);
         }
     }
 
@@ -229,7 +240,7 @@ impl<'b> FileParts<'b> {
         let driver = self.object.section(driver.link(SectionLink::Section(tools)));
         fixed.notes = [Some(tools), Some(driver)];
         let own = plain(".nv.info", sht::CUDA_INFO, 0, 4, SectionContent::Attributes(Vec::new()));
-        fixed.attributes.0 = Some(self.object.section(own.link(SectionLink::Symbols)));
+        fixed.attributes.sass = Some(self.object.section(own.link(SectionLink::Symbols)));
         if !arch.has_compat {
             return;
         }
@@ -252,11 +263,11 @@ impl<'b> FileParts<'b> {
         for (at, symbol, code) in self.functions() {
             if !code.relocations.is_empty() {
                 let section = records(format!(".rela.text.{}", symbol.name), sht::RELA);
-                self.place(at).relocations.0 = Some(self.object.section(section));
+                self.place(at).relocations.sass = Some(self.object.section(section));
             }
             if self.variables(Some(at)).any(|(_, one)| !one.relocations.is_empty()) {
                 let section = records(format!(".rela.nv.constant2.{}", symbol.name), sht::RELA);
-                self.place(at).literal_relocations.0 = Some(self.object.section(section));
+                self.place(at).literal_relocations.sass = Some(self.object.section(section));
             }
         }
         let has = |file: &Self, space| {
@@ -265,16 +276,16 @@ impl<'b> FileParts<'b> {
         };
         if has(self, Space::Global) {
             let section = records(".rela.nv.global.init".to_owned(), sht::RELA);
-            fixed.init_relocations.0 = Some(self.object.section(section));
+            fixed.init_relocations.sass = Some(self.object.section(section));
         }
         if has(self, Space::Constant) {
             let section = records(".rela.nv.constant3".to_owned(), sht::RELA);
-            fixed.constant_relocations.0 = Some(self.object.section(section));
+            fixed.constant_relocations.sass = Some(self.object.section(section));
         }
         for (at, symbol, debug) in self.debug() {
             if !debug.relocations.is_empty() {
                 let section = records(format!(".rela{}", symbol.name), sht::RELA);
-                self.place(at).relocations.0 = Some(self.object.section(section));
+                self.place(at).relocations.sass = Some(self.object.section(section));
             }
         }
     }
@@ -348,7 +359,7 @@ impl<'b> FileParts<'b> {
         let section = self.object.section(plain(name, sh_type, flags, align, data));
         for (at, value, size) in members {
             let place = self.place(at);
-            (place.section.0, place.value, place.size) = (Some(section), value, size);
+            (place.section.sass, place.value, place.size) = (Some(section), value, size);
         }
         Some(section)
     }
@@ -378,7 +389,7 @@ impl<'b> FileParts<'b> {
         let section = self.object.section(section);
         for (at, value, size) in members {
             let place = self.place(at);
-            (place.section.0, place.value, place.size) = (Some(section), value, size);
+            (place.section.sass, place.value, place.size) = (Some(section), value, size);
         }
         Some(section)
     }

@@ -87,7 +87,7 @@ pub struct Variable {
     mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
     /// Mercury's records for the same places.
-    twins: Vec<Relocation>,
+    mercury_relocations: Vec<Relocation>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,20 +135,17 @@ impl Variable {
     }
 
     fn new(name: String, space: Space, contents: VariableContents) -> Self {
-        let (linkage, relocations, twins) = (Linkage::Global, Vec::new(), Vec::new());
-        let (align, managed, owner) = (4, false, None);
-        let mercury = None;
         Variable {
             name,
-            linkage,
+            linkage: Linkage::Global,
             space,
-            align,
-            managed,
-            owner,
+            align: 4,
+            managed: false,
+            owner: None,
             contents,
-            mercury,
-            relocations,
-            twins,
+            mercury: None,
+            relocations: Vec::new(),
+            mercury_relocations: Vec::new(),
         }
     }
 
@@ -350,7 +347,7 @@ pub enum BuildError {
     /// A symbol is in Mercury's table although an earlier one is not, or belongs there and is
     /// missing.
     #[error("'{0}' is in Mercury's table, but not a symbol before it")]
-    Twin(String),
+    Counterpart(String),
     /// A section reference names no section.
     #[error("'{0}' names a section that is none")]
     Section(String),
@@ -423,7 +420,7 @@ struct DebugSection {
     bytes: Vec<u8>,
     mercury: Option<Vec<u8>>,
     relocations: Vec<Relocation>,
-    twins: Vec<Relocation>,
+    mercury_relocations: Vec<Relocation>,
 }
 
 /// Takes the parts of an object.
@@ -515,8 +512,12 @@ impl Builder {
         bytes: impl Into<Vec<u8>>,
         mercury: Option<Vec<u8>>,
     ) -> SymbolId {
-        let (relocations, twins) = (Vec::new(), Vec::new());
-        let debug = DebugSection { bytes: bytes.into(), mercury, relocations, twins };
+        let debug = DebugSection {
+            bytes: bytes.into(),
+            mercury,
+            relocations: Vec::new(),
+            mercury_relocations: Vec::new(),
+        };
         self.symbol(name.into(), Linkage::Local, SymbolContent::Debug(Box::new(debug)))
     }
 
@@ -531,16 +532,18 @@ impl Builder {
         self
     }
 
-    /// The relocations of a variable or debug section, in either half.
+    /// The relocations of a variable or debug section, and those in Mercury.
     fn records_of(
         &mut self,
         variable: SymbolId,
     ) -> Option<(&mut Vec<Relocation>, &mut Vec<Relocation>)> {
         match &mut self.symbols.get_mut(variable.0)?.what {
             SymbolContent::Variable(variable) => {
-                Some((&mut variable.relocations, &mut variable.twins))
+                Some((&mut variable.relocations, &mut variable.mercury_relocations))
             }
-            SymbolContent::Debug(debug) => Some((&mut debug.relocations, &mut debug.twins)),
+            SymbolContent::Debug(debug) => {
+                Some((&mut debug.relocations, &mut debug.mercury_relocations))
+            }
             SymbolContent::Function { .. } | SymbolContent::Reference(_) => None,
         }
     }
@@ -556,10 +559,10 @@ impl Builder {
 
     /// Adds Mercury's record for a place that [`Builder::relocation`] has a record for (sm_100 and
     /// later).
-    pub fn twin(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
+    pub fn mercury_relocation(&mut self, variable: SymbolId, relocation: Relocation) -> &mut Self {
         match self.records_of(variable) {
-            Some((_, twins)) => twins.push(relocation),
-            None => self.fail(BuildError::Symbol("twin".to_owned())),
+            Some((_, mercury)) => mercury.push(relocation),
+            None => self.fail(BuildError::Symbol("relocation of Mercury".to_owned())),
         }
         self
     }

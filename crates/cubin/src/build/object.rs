@@ -263,6 +263,10 @@ impl ObjectSection {
         self.flags & shf::MERCURY != 0
     }
 
+    fn symbol_table(&self) -> SymbolTable {
+        if self.is_mercury() { SymbolTable::Mercury } else { SymbolTable::Main }
+    }
+
     fn text(&self) -> String {
         text_of(&self.name)
     }
@@ -275,12 +279,21 @@ impl ObjectSymbol {
     }
 }
 
+/// The symbol table that a section's symbols are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SymbolTable {
+    /// `.symtab`.
+    Main,
+    /// `.nv.merc.symtab`.
+    Mercury,
+}
+
 /// A symbol: its entries in both tables.
 #[derive(Debug, Clone)]
 struct SymbolEntries {
     own: ObjectSymbol,
     /// The entry in Mercury's table; none for symbols of machine code only.
-    twin: Option<ObjectSymbol>,
+    counterpart: Option<ObjectSymbol>,
 }
 
 /// Takes sections and symbols.
@@ -331,14 +344,14 @@ impl ObjectBuilder {
     /// Adds a symbol behind the others. In an object with Mercury it needs a counterpart, unless no
     /// later symbol has one.
     pub fn symbol(&mut self, entry: ObjectSymbol) -> SymbolRef {
-        self.symbols.push(SymbolEntries { own: entry, twin: None });
+        self.symbols.push(SymbolEntries { own: entry, counterpart: None });
         SymbolRef(self.symbols.len() - 1)
     }
 
     /// Sets a symbol's entry in Mercury's table.
-    pub fn twin(&mut self, symbol: SymbolRef, entry: ObjectSymbol) -> &mut Self {
+    pub fn counterpart(&mut self, symbol: SymbolRef, entry: ObjectSymbol) -> &mut Self {
         if let Some(symbol) = self.symbols.get_mut(symbol.0) {
-            symbol.twin = Some(entry);
+            symbol.counterpart = Some(entry);
         }
         self
     }
@@ -430,10 +443,10 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// The index of a symbol in the table of a half.
-    fn symbol(&self, symbol: SymbolRef, mercury: bool, of: &str) -> Result<u32, BuildError> {
+    /// The index of a symbol in a symbol table.
+    fn symbol(&self, symbol: SymbolRef, table: SymbolTable, of: &str) -> Result<u32, BuildError> {
         let known = self.object.symbols.get(symbol.0);
-        match known.filter(|symbol| !mercury || symbol.twin.is_some()) {
+        match known.filter(|symbol| table == SymbolTable::Main || symbol.counterpart.is_some()) {
             // The null symbol is first.
             Some(_) => Ok(symbol.0 as u32 + 1),
             None => Err(BuildError::Symbol(of.to_owned())),
@@ -450,11 +463,14 @@ impl<'o> Writer<'o> {
             let ready = self.section(section)?;
             all.push(ready);
         }
-        let symbols = self.table(false)?;
-        let mercury = if self.has_mercury() { Some(self.table(true)?) } else { None };
+        let symbols = self.table(SymbolTable::Main)?;
+        let mercury = match self.has_mercury() {
+            true => Some(self.table(SymbolTable::Mercury)?),
+            false => None,
+        };
         let mut tables = [
-            table(self.names.add(b".shstrtab")?, sht::STRTAB, 1),
-            table(self.names.add(b".strtab")?, sht::STRTAB, 1),
+            empty_table(self.names.add(b".shstrtab")?, sht::STRTAB, 1),
+            empty_table(self.names.add(b".strtab")?, sht::STRTAB, 1),
             ReadySection {
                 header: SectionHeader { name: self.names.add(b".symtab")?, ..symbols.header },
                 ..symbols
@@ -471,22 +487,22 @@ impl<'o> Writer<'o> {
         file(self.object, all)
     }
 
-    /// The symbol table of a half.
-    fn table(&mut self, mercury: bool) -> Result<ReadySection, BuildError> {
+    /// Makes a symbol table, still without a name.
+    fn table(&mut self, table: SymbolTable) -> Result<ReadySection, BuildError> {
         let (mut entries, mut locals) = (vec![SymbolEntry::default()], 1);
         let mut ended = false;
         for symbol in &self.object.symbols {
-            let entry = match (&symbol.twin, mercury) {
-                (Some(_), true) if ended => {
+            let entry = match (&symbol.counterpart, table) {
+                (Some(_), SymbolTable::Mercury) if ended => {
                     let name = text_of(&symbol.own.name);
-                    return Err(BuildError::Twin(name));
+                    return Err(BuildError::Counterpart(name));
                 }
-                (Some(twin), true) => twin,
-                (None, true) => {
+                (Some(counterpart), SymbolTable::Mercury) => counterpart,
+                (None, SymbolTable::Mercury) => {
                     ended = true;
                     continue;
                 }
-                (_, false) => &symbol.own,
+                (_, SymbolTable::Main) => &symbol.own,
             };
             let name = text_of(&entry.name);
             let section = match entry.place {
@@ -503,9 +519,11 @@ impl<'o> Writer<'o> {
                 locals = entries.len() as u32;
             }
         }
-        let (sh_type, flags) =
-            if mercury { (sht::MERCURY_SYMTAB, shf::MERCURY) } else { (sht::SYMTAB, 0) };
-        let mut ready = table(0, sh_type, 8);
+        let (sh_type, flags) = match table {
+            SymbolTable::Main => (sht::SYMTAB, 0),
+            SymbolTable::Mercury => (sht::MERCURY_SYMTAB, shf::MERCURY),
+        };
+        let mut ready = empty_table(0, sh_type, 8);
         let header = &mut ready.header;
         (header.flags, header.entsize, header.link) = (flags, 24, STRINGS as u32);
         header.info = locals;
@@ -514,21 +532,23 @@ impl<'o> Writer<'o> {
     }
 
     fn section(&mut self, section: &'o ObjectSection) -> Result<ReadySection, BuildError> {
-        let (name, mercury) = (section.text(), section.is_mercury());
+        let (name, table) = (section.text(), section.symbol_table());
         if !section.align.is_power_of_two() || section.align > MAX_ALIGN {
             return Err(BuildError::Align { name, align: section.align });
         }
         let link = match section.link {
             SectionLink::None => 0,
-            SectionLink::Symbols if mercury => self.mercury_symbols() as u32,
-            SectionLink::Symbols => SYMBOLS as u32,
+            SectionLink::Symbols => match table {
+                SymbolTable::Main => SYMBOLS as u32,
+                SymbolTable::Mercury => self.mercury_symbols() as u32,
+            },
             SectionLink::Section(other) => self.index(other, &name)?,
         };
         let info = match section.info {
             Info::Number(number) => number,
             Info::Section(other) => self.index(other, &name)?,
             Info::Function { symbol, registers } => {
-                self.symbol(symbol, mercury, &name)? | u32::from(registers) << 24
+                self.symbol(symbol, table, &name)? | u32::from(registers) << 24
             }
         };
         let mut ready = ReadySection {
@@ -564,26 +584,26 @@ impl<'o> Writer<'o> {
         contents: &'o SectionContent,
         name: &str,
     ) -> Result<Vec<u8>, BuildError> {
-        let mercury = section.is_mercury();
+        let table = section.symbol_table();
         let mut out = Vec::new();
         match contents {
             SectionContent::Bytes(bytes) => out.clone_from(bytes),
             SectionContent::Relocations(records) => self.relocations(section, records, &mut out)?,
             SectionContent::Attributes(attributes) => {
                 for attribute in attributes {
-                    self.attribute(attribute, mercury, name, &mut out)?;
+                    self.attribute(attribute, table, name, &mut out)?;
                 }
             }
-            SectionContent::CallGraph(edges) => self.call_graph(edges, mercury, name, &mut out)?,
+            SectionContent::CallGraph(edges) => self.call_graph(edges, table, name, &mut out)?,
             SectionContent::Prototypes(all) => {
                 for (symbol, text) in all {
-                    let pair = [self.symbol(*symbol, mercury, name)?, self.strings.add(text)?];
+                    let pair = [self.symbol(*symbol, table, name)?, self.strings.add(text)?];
                     out.extend(pair.iter().flat_map(|word| word.to_le_bytes()));
                 }
             }
             SectionContent::Unified(entries) => {
                 for &Unified { symbol, flags, offset, id } in entries {
-                    let symbol = self.symbol(symbol, mercury, name)?;
+                    let symbol = self.symbol(symbol, table, name)?;
                     let symbol = crate::cubin::SymbolIndex(symbol);
                     crate::unified::Entry { symbol, flags, offset, id }.write(&mut out);
                 }
@@ -608,7 +628,7 @@ impl<'o> Writer<'o> {
         let name = section.text();
         for &ObjectRelocation { offset, kind, symbol, addend } in records {
             let symbol = match symbol {
-                Some(symbol) => self.symbol(symbol, section.is_mercury(), &name)?,
+                Some(symbol) => self.symbol(symbol, section.symbol_table(), &name)?,
                 None => 0,
             };
             match section.sh_type {
@@ -623,7 +643,7 @@ impl<'o> Writer<'o> {
     fn attribute(
         &self,
         ObjectAttribute { code, value }: &ObjectAttribute,
-        mercury: bool,
+        table: SymbolTable,
         name: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), BuildError> {
@@ -636,7 +656,7 @@ impl<'o> Writer<'o> {
                 for word in words {
                     let word = match *word {
                         AttributeWord::Number(number) => number,
-                        AttributeWord::Symbol(symbol) => self.symbol(symbol, mercury, name)?,
+                        AttributeWord::Symbol(symbol) => self.symbol(symbol, table, name)?,
                     };
                     payload.extend(word.to_le_bytes());
                 }
@@ -652,7 +672,7 @@ impl<'o> Writer<'o> {
     fn call_graph(
         &mut self,
         edges: &'o [ObjectEdge],
-        mercury: bool,
+        table: SymbolTable,
         name: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), BuildError> {
@@ -669,9 +689,9 @@ impl<'o> Writer<'o> {
                 if own != list {
                     continue;
                 }
-                let first = self.symbol(*first, mercury, name)?;
+                let first = self.symbol(*first, table, name)?;
                 let second = match second {
-                    Ok(symbol) => self.symbol(*symbol, mercury, name)?,
+                    Ok(symbol) => self.symbol(*symbol, table, name)?,
                     Err(text) => self.strings.add(text)?,
                 };
                 out.extend(first.to_le_bytes());
@@ -682,7 +702,7 @@ impl<'o> Writer<'o> {
     }
 }
 
-fn table(name: u32, sh_type: u32, align: u64) -> ReadySection {
+fn empty_table(name: u32, sh_type: u32, align: u64) -> ReadySection {
     let header = SectionHeader { name, sh_type, align, ..SectionHeader::default() };
     ReadySection { header, bytes: Vec::new(), same: None }
 }

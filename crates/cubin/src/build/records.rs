@@ -1,7 +1,7 @@
 //! Parts that name symbols: the symbol table, attributes, call graph, relocations; and Mercury's
 //! half of all sections.
 //!
-//! In: [`FileParts`] with the sections of the first half. Out: the complete file. Guaranteed:
+//! In: [`FileParts`] with the sections of machine code's half. Out: the complete file. Guaranteed:
 //! symbols stand in the order in which ptxas writes them: those of sections, local ones, global
 //! ones.
 
@@ -25,57 +25,57 @@ const CODE_ALIGN: u64 = 16;
 
 impl FileParts<'_> {
     /// Makes Mercury's half of the sections.
-    pub(super) fn twins(&mut self, fixed: &mut SingleSections) {
-        self.twin_code();
+    pub(super) fn mercury_sections(&mut self, fixed: &mut SingleSections) {
+        self.mercury_code();
         let info = plain(".nv.merc.nv.info", sht::MERCURY_INFO, shf::MERCURY, 4, no_attributes());
-        fixed.attributes.1 = Some(self.object.section(info.link(SectionLink::Symbols)));
+        fixed.attributes.mercury = Some(self.object.section(info.link(SectionLink::Symbols)));
         for (at, symbol, _) in self.functions() {
             let name = format!(".nv.merc.nv.info.{}", symbol.name);
             let flags = shf::MERCURY | shf::INFO_LINK;
             let info = plain(name, sht::MERCURY_INFO, flags, 4, no_attributes());
-            self.place(at).attributes.1 =
+            self.place(at).attributes.mercury =
                 Some(self.object.section(info.link(SectionLink::Symbols)));
         }
-        self.twin_relocations(fixed);
-        fixed.constants.1 = self.shared_bytes(
-            fixed.constants.0,
+        self.mercury_relocations(fixed);
+        fixed.constants.mercury = self.shared_bytes(
+            fixed.constants.sass,
             ".nv.merc.nv.constant.user",
             sht::MERCURY_CONSTANT_USER,
         );
-        self.twin_literals();
-        fixed.init.1 =
-            self.shared_bytes(fixed.init.0, ".nv.merc.nv.global.init", sht::CUDA_GLOBAL_INIT);
+        self.mercury_literals();
+        fixed.init.mercury =
+            self.shared_bytes(fixed.init.sass, ".nv.merc.nv.global.init", sht::CUDA_GLOBAL_INIT);
         for (at, variable) in self.variables(None) {
-            let twin = match (&variable.contents, variable.space) {
+            let mercury = match (&variable.contents, variable.space) {
                 (VariableContents::Bytes(_) | VariableContents::Zero(_), Space::Constant) => {
-                    fixed.constants.1
+                    fixed.constants.mercury
                 }
-                (VariableContents::Bytes(_), _) => fixed.init.1,
+                (VariableContents::Bytes(_), _) => fixed.init.mercury,
                 _ => None,
             };
-            self.place(at).section.1 = twin;
+            self.place(at).section.mercury = mercury;
         }
-        self.point(fixed, |pair| pair.1);
+        self.point(fixed, |pair| pair.mercury);
     }
 
     /// Mercury code, and debug information behind it.
-    fn twin_code(&mut self) {
+    fn mercury_code(&mut self) {
         for (at, symbol, code) in self.functions() {
-            let (Some(mercury), Some(own)) = (&code.mercury, self.place(at).section.0) else {
+            let (Some(mercury), Some(own)) = (&code.mercury, self.place(at).section.sass) else {
                 continue;
             };
             let data = SectionContent::Mercury { code: own, rest: mercury.rest.clone() };
             let name = format!(".nv.capmerc.text.{}", symbol.name);
             let section = plain(name, sht::MERCURY_CODE, shf::MERCURY, CODE_ALIGN, data);
             let section = self.object.section(section.link(SectionLink::Symbols));
-            self.place(at).section.1 = Some(section);
+            self.place(at).section.mercury = Some(section);
         }
         for (at, symbol, debug) in self.debug() {
             let Some(bytes) = &debug.mercury else { continue };
             let name = format!(".nv.merc{}", symbol.name);
             let data = SectionContent::Bytes(bytes.clone());
             let section = plain(name, sht::PROGBITS, shf::MERCURY, 1, data);
-            self.place(at).section.1 = Some(self.object.section(section));
+            self.place(at).section.mercury = Some(self.object.section(section));
         }
     }
 
@@ -88,43 +88,45 @@ impl FileParts<'_> {
     ) -> Option<SectionRef> {
         let own = own?;
         let ObjectSection { flags, align, .. } = *self.object.section_mut(own)?;
-        let twin = plain(name, sh_type, flags | shf::MERCURY, align, SectionContent::Same(own));
-        Some(self.object.section(twin))
+        let same = SectionContent::Same(own);
+        let counterpart = plain(name, sh_type, flags | shf::MERCURY, align, same);
+        Some(self.object.section(counterpart))
     }
 
-    fn twin_relocations(&mut self, fixed: &mut SingleSections) {
+    fn mercury_relocations(&mut self, fixed: &mut SingleSections) {
         let section = |name: &str| records(format!(".nv.merc.rela{name}"), sht::MERCURY_RELA);
         for (at, symbol, code) in self.functions() {
             if code.mercury.as_ref().is_some_and(|mercury| !mercury.relocations.is_empty()) {
                 let section = section(&format!(".text.{}", symbol.name));
-                self.place(at).relocations.1 = Some(self.object.section(section));
+                self.place(at).relocations.mercury = Some(self.object.section(section));
             }
-            if self.variables(Some(at)).any(|(_, one)| !one.twins.is_empty()) {
+            if self.variables(Some(at)).any(|(_, one)| !one.mercury_relocations.is_empty()) {
                 let section = section(&format!(".nv.constant.optimizer.{}", symbol.name));
-                self.place(at).literal_relocations.1 = Some(self.object.section(section));
+                self.place(at).literal_relocations.mercury = Some(self.object.section(section));
             }
         }
         let has = |file: &Self, space| {
             let mut of = file.variables(None).filter(|(_, variable)| variable.space == space);
-            of.any(|(_, variable)| !variable.twins.is_empty())
+            of.any(|(_, variable)| !variable.mercury_relocations.is_empty())
         };
         if has(self, Space::Global) {
-            fixed.init_relocations.1 = Some(self.object.section(section(".nv.global.init")));
+            fixed.init_relocations.mercury = Some(self.object.section(section(".nv.global.init")));
         }
         if has(self, Space::Constant) {
-            fixed.constant_relocations.1 = Some(self.object.section(section(".nv.constant.user")));
+            fixed.constant_relocations.mercury =
+                Some(self.object.section(section(".nv.constant.user")));
         }
         for (at, symbol, debug) in self.debug() {
-            if !debug.twins.is_empty() {
+            if !debug.mercury_relocations.is_empty() {
                 let section = section(&symbol.name);
-                self.place(at).relocations.1 = Some(self.object.section(section));
+                self.place(at).relocations.mercury = Some(self.object.section(section));
             }
         }
     }
 
-    fn twin_literals(&mut self) {
+    fn mercury_literals(&mut self) {
         for (at, symbol, _) in self.functions() {
-            let Some(own) = self.place(at).literals.0 else { continue };
+            let Some(own) = self.place(at).literals.sass else { continue };
             let Some(ObjectSection {
                 flags, align, contents: SectionContent::Bytes(bytes), ..
             }) = self.object.section_mut(own)
@@ -134,17 +136,17 @@ impl FileParts<'_> {
             let (flags, align, mut bytes) = (*flags | shf::MERCURY, *align, bytes.clone());
             for (literal, variable) in self.variables(Some(at)) {
                 let start = self.place(literal).value as usize;
-                let twin = variable.mercury.iter().flatten();
+                let mercury = variable.mercury.iter().flatten();
                 let room = bytes.iter_mut().skip(start);
-                room.zip(twin).for_each(|(place, byte)| *place = *byte);
+                room.zip(mercury).for_each(|(place, byte)| *place = *byte);
             }
             let name = format!(".nv.merc.nv.constant.optimizer.{}", symbol.name);
             let data = SectionContent::Bytes(bytes);
-            let twin = plain(name, sht::MERCURY_CONSTANT_OPTIMIZER, flags, align, data);
-            let twin = self.object.section(twin);
-            self.place(at).literals.1 = Some(twin);
+            let section = plain(name, sht::MERCURY_CONSTANT_OPTIMIZER, flags, align, data);
+            let section = self.object.section(section);
+            self.place(at).literals.mercury = Some(section);
             for (literal, _) in self.variables(Some(at)) {
-                self.place(literal).section.1 = Some(twin);
+                self.place(literal).section.mercury = Some(section);
             }
         }
     }
@@ -158,10 +160,12 @@ impl FileParts<'_> {
             self.section_symbol(section);
             self.section_symbol(literals);
             if !has_mercury {
-                self.place(at).bank_symbol = self.section_symbol((bank, None));
+                self.place(at).bank_symbol = self.section_symbol(HalfPair::without_mercury(bank));
             }
         }
-        for pair in [fixed.constants, (fixed.shared, None), fixed.init, (fixed.global, None)] {
+        let (shared, global) = (fixed.shared, fixed.global);
+        let [shared, global] = [shared, global].map(HalfPair::without_mercury);
+        for pair in [fixed.constants, shared, fixed.init, global] {
             self.section_symbol(pair);
         }
         for (at, ..) in self.debug() {
@@ -179,7 +183,7 @@ impl FileParts<'_> {
         // Mercury's table has no parameters.
         for &at in code.iter().filter(|_| has_mercury) {
             let bank = self.place(at).bank;
-            self.place(at).bank_symbol = self.section_symbol((bank, None));
+            self.place(at).bank_symbol = self.section_symbol(HalfPair::without_mercury(bank));
         }
         self.name_code(&code);
     }
@@ -188,8 +192,8 @@ impl FileParts<'_> {
         self.object.arch().flavour == crate::arch::Flavour::Mercury
     }
 
-    fn section_symbol(&mut self, (own, twin): HalfPair) -> Option<SymbolRef> {
-        let own = own?;
+    fn section_symbol(&mut self, HalfPair { sass, mercury }: HalfPair) -> Option<SymbolRef> {
+        let own = sass?;
         let name = |file: &mut Self, section| {
             file.object.section_mut(section).map(|section: &mut ObjectSection| section.name.clone())
         };
@@ -198,19 +202,19 @@ impl FileParts<'_> {
         let own_name = name(self, own)?;
         let is_bank = own_name.starts_with(b".nv.constant0.");
         let symbol = self.object.symbol(entry(own_name.clone(), own));
-        let twin_entry = match twin {
+        let mercury_entry = match mercury {
             // Mercury's names of code and debug information are those of machine code here.
-            Some(twin) => {
-                let twin_name = name(self, twin)?;
-                let constant = twin_name
+            Some(mercury) => {
+                let mercury_name = name(self, mercury)?;
+                let constant = mercury_name
                     .strip_prefix(b".nv.merc")
                     .filter(|rest| rest.starts_with(b".nv.constant."));
-                entry(constant.map_or(own_name, <[u8]>::to_vec), twin)
+                entry(constant.map_or(own_name, <[u8]>::to_vec), mercury)
             }
             None => entry(own_name, own),
         };
         if self.has_mercury() && !is_bank {
-            self.object.twin(symbol, twin_entry);
+            self.object.counterpart(symbol, mercury_entry);
         }
         Some(symbol)
     }
@@ -218,16 +222,16 @@ impl FileParts<'_> {
     fn add_symbol(&mut self, at: usize, symbol: &BuilderSymbol) {
         let place = *self.place(at);
         let own = entry(symbol, &place);
-        let mut twin = own.clone();
-        twin.place = place.section.1.map_or(own.place, In::In);
+        let mut counterpart = own.clone();
+        counterpart.place = place.section.mercury.map_or(own.place, In::In);
         if let SymbolContent::Function { code: Some(code), .. } = &symbol.what
             && let Some(mercury) = &code.mercury
         {
-            twin.size = mercury.size;
+            counterpart.size = mercury.size;
         }
         let added = self.object.symbol(own);
         if self.has_mercury() {
-            self.object.twin(added, twin);
+            self.object.counterpart(added, counterpart);
         }
         self.place(at).symbol = Some(added);
     }
@@ -245,7 +249,7 @@ impl FileParts<'_> {
                 }
                 _ => 0,
             };
-            for section in [section.0, section.1].into_iter().flatten() {
+            for section in [section.sass, section.mercury].into_iter().flatten() {
                 if let Some(section) = self.object.section_mut(section) {
                     section.info = Info::Function { symbol, registers };
                 }
@@ -272,14 +276,14 @@ impl FileParts<'_> {
                 ));
             }
             let own = self.own_attributes(code, bank_symbol, &code.attributes);
-            self.fill(attributes.0, SectionContent::Attributes(own));
+            self.fill(attributes.sass, SectionContent::Attributes(own));
             if let Some(mercury) = &code.mercury {
-                let twin = self.own_attributes(code, None, &mercury.attributes);
-                self.fill(attributes.1, SectionContent::Attributes(twin));
+                let own = self.own_attributes(code, None, &mercury.attributes);
+                self.fill(attributes.mercury, SectionContent::Attributes(own));
             }
         }
-        self.fill(fixed.attributes.1, SectionContent::Attributes(all.clone()));
-        self.fill(fixed.attributes.0, SectionContent::Attributes(all));
+        self.fill(fixed.attributes.mercury, SectionContent::Attributes(all.clone()));
+        self.fill(fixed.attributes.sass, SectionContent::Attributes(all));
     }
 
     fn fill(&mut self, section: Option<SectionRef>, contents: SectionContent) {
@@ -328,7 +332,7 @@ impl FileParts<'_> {
     /// A function that another object defines.
     fn foreign(&self, id: SymbolId) -> Option<AttributeWord> {
         let place = self.places.get(id.0)?;
-        place.symbol.filter(|_| place.section.0.is_none()).map(AttributeWord::Symbol)
+        place.symbol.filter(|_| place.section.sass.is_none()).map(AttributeWord::Symbol)
     }
 
     fn parameters(
@@ -391,29 +395,29 @@ impl FileParts<'_> {
 
     pub(super) fn relocations(&mut self, fixed: &SingleSections) {
         for (at, _, code) in self.functions() {
-            let (own, twin) = self.place(at).relocations;
-            self.append(own, &code.relocations, 0);
+            let HalfPair { sass, mercury } = self.place(at).relocations;
+            self.append(sass, &code.relocations, 0);
             let records = code.mercury.as_ref().map(|mercury| &mercury.relocations[..]);
-            self.append(twin, records.unwrap_or_default(), 0);
+            self.append(mercury, records.unwrap_or_default(), 0);
         }
         for (at, symbol) in self.builder.symbols.iter().enumerate() {
-            let (pair, records, twins) = match &symbol.what {
+            let (pair, records, mercury_records) = match &symbol.what {
                 SymbolContent::Variable(variable) => {
                     let pair = match (variable.owner, variable.space) {
                         (Some(owner), _) => self.place(owner.0).literal_relocations,
                         (None, Space::Constant) => fixed.constant_relocations,
                         (None, _) => fixed.init_relocations,
                     };
-                    (pair, &variable.relocations, &variable.twins)
+                    (pair, &variable.relocations, &variable.mercury_relocations)
                 }
                 SymbolContent::Debug(debug) => {
-                    (self.place(at).relocations, &debug.relocations, &debug.twins)
+                    (self.place(at).relocations, &debug.relocations, &debug.mercury_relocations)
                 }
                 _ => continue,
             };
             let base = self.place(at).value;
-            self.append(pair.0, records, base);
-            self.append(pair.1, twins, base);
+            self.append(pair.sass, records, base);
+            self.append(pair.mercury, mercury_records, base);
         }
     }
 
@@ -487,7 +491,7 @@ fn entry(symbol: &BuilderSymbol, place: &SymbolPlace) -> ObjectSymbol {
         }
         _ => (place.size, None),
     };
-    let (value, place) = match (common, place.section.0) {
+    let (value, place) = match (common, place.section.sass) {
         (Some(align), _) => (align, In::Common),
         (None, Some(section)) => (place.value, In::In(section)),
         (None, None) => (0, In::Undefined),

@@ -270,7 +270,8 @@ fn twins_are_counted_for_each_symbol_and_addend() {
     let mercury =
         [(0x9c, 1, 0), (0x3c, 1, 0), (0x5c, 1, 8), (0xac, 1, 0), (0x2c, 2, 0), (0x0c, 3, 0)]
             .map(|(offset, symbol, addend)| relocation(offset, symbol, addend));
-    let offsets = twins(&code, &mercury).into_iter().map(|twin| twin.map(|twin| twin.offset));
+    let offsets =
+        counterparts(&code, &mercury).into_iter().map(|found| found.map(|found| found.offset));
     assert_eq!(
         offsets.collect::<Vec<_>>(),
         [Some(0x70), Some(0x30), Some(0x10), None, Some(0x20), None]

@@ -46,23 +46,23 @@ pub(super) fn joined_list<'d>(
     graph: &CallGraph,
     merged: &MergeResult<'d>,
     lists: &AttributeLists<'d>,
-    taken: &InheritanceOrder,
+    inherited: &InheritanceOrder,
     masked_aliases: usize,
 ) -> Vec<OutAttribute<'d>> {
     let slots = merged.info_order.iter().copied().filter(|&node| merged.is_slot(graph, node));
     let slots: Vec<NodeId> = slots.collect();
-    let taken = |node: NodeId| taken.get(&node).map_or(&[][..], Vec::as_slice);
-    let split = |node: NodeId| lists[node].split_at(lists[node].len() - taken(node).len());
+    let sources = |node: NodeId| inherited.get(&node).map_or(&[][..], Vec::as_slice);
+    let split = |node: NodeId| lists[node].split_at(lists[node].len() - sources(node).len());
     let own = slots.iter().rev().flat_map(|&node| split(node).0);
     let mut joined: Vec<OutAttribute<'d>> = own.cloned().collect();
     // For one callee, the last slot comes first.
     let mut entries = slots.clone();
     entries.sort_unstable();
     let mut later: Vec<_> =
-        entries.iter().rev().flat_map(|&node| taken(node).iter().zip(split(node).1)).collect();
+        entries.iter().rev().flat_map(|&node| sources(node).iter().zip(split(node).1)).collect();
     let left_out = [code::EXTERNS, code::ATTRIBUTE_66];
     later.retain(|(_, attribute)| !left_out.contains(&attribute.code()));
-    later.sort_by_key(|(when, _)| **when);
+    later.sort_by_key(|(from, _)| **from);
     joined.extend(later.into_iter().map(|(_, attribute)| attribute.clone()));
     if merged.draft.dialect.slots_are_aliases {
         joined.extend((0..masked_aliases).map(|_| mask(WITHOUT_MASK)));
@@ -72,6 +72,14 @@ pub(super) fn joined_list<'d>(
     joined
 }
 
-/// The order of the inherited attributes at the end of each jump slot's list: the rank of the
-/// callee, and the number of its record.
-pub(super) type InheritanceOrder = HashMap<NodeId, Vec<(usize, usize)>>;
+/// The sources of the inherited attributes, which are at the end of each jump slot's list.
+pub(super) type InheritanceOrder = HashMap<NodeId, Vec<InheritedFrom>>;
+
+/// Where an entry has an attribute from. Attributes are inherited in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct InheritedFrom {
+    /// The rank of the callee ([`super::by_rank`]).
+    pub(super) rank: usize,
+    /// The number of the attribute among those that the callee passes on.
+    pub(super) record: usize,
+}

@@ -12,7 +12,7 @@ use culd_cubin::arch::Flavour;
 
 /// Prefix of the name of Mercury's section of texture slots. Machine code has the slots behind the
 /// parameters.
-pub(crate) const IMAGES: &[u8] = b".nv.constant.entry_image_header_indices.";
+pub(crate) const TEXTURE_SLOTS: &[u8] = b".nv.constant.entry_image_header_indices.";
 
 /// Bytes that machine code leaves to the system at the start of shared memory if it has a section
 /// of reserved variables (sm_110). Mercury's offsets count from behind them.
@@ -50,6 +50,7 @@ impl Half {
 pub(crate) struct Halves<T> {
     /// The value for machine code.
     pub(crate) sass: T,
+    /// `None` for sm_90 and older, which have no Mercury half.
     pub(crate) mercury: Option<T>,
 }
 
@@ -60,13 +61,17 @@ impl<T> Halves<T> {
     }
 }
 
-/// The bytes of one section, or of a chunk of it, in both halves.
+/// One value for each half of a file that has both.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HalfBytes<'d> {
-    pub(crate) sass: &'d [u8],
-    /// Empty where Mercury has none.
-    pub(crate) mercury: &'d [u8],
+pub(crate) struct BothHalves<T> {
+    /// The value for machine code.
+    pub(crate) sass: T,
+    pub(crate) mercury: T,
 }
+
+/// The bytes of one section, or of a chunk of it, in both halves. Those of Mercury are empty where
+/// it has none.
+pub(crate) type HalfBytes<'d> = BothHalves<&'d [u8]>;
 
 impl<'d> HalfBytes<'d> {
     /// The same bytes in both halves.

@@ -50,6 +50,10 @@ ids! {
     BankId;
     /// A relocation section of the output.
     RelocId;
+    /// A shared variable, or shared memory without a symbol.
+    SharedId;
+    /// An allocation in shared memory: a variable with several accepted definitions has several.
+    AllocationId;
 }
 
 /// A vector indexed by one kind of id.

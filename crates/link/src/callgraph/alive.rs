@@ -1,7 +1,7 @@
 //! Phase `callgraph`, second step: which functions are alive, and their numbers.
 //!
-//! In: [`CallRecords`], and the functions that are kept. Out: [`LiveFunctions`], and the graph in
-//! which indirect calls lead through their prototype.
+//! In: [`CallRecords`], and the functions that are kept. Out: [`LiveFunctions`], and the
+//! [`ReachGraph`].
 
 use hashbrown::HashMap;
 
@@ -20,9 +20,9 @@ pub(super) fn jump_slots(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<S
     slots.collect()
 }
 
-/// Pairs of functions: the second lies inside the code of the first. No record says that they are
-/// called (docs/LINKING.md, whole programs). With `aliases`, the second may be an alias, which then
-/// is alive if its function is.
+/// Pairs of program symbols: the second function lies inside the code of the first. No record says
+/// that it is called (docs/LINKING.md, whole programs). With `aliases`, the second may be an alias,
+/// which then is alive if its function is.
 pub(super) fn inner_functions(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
@@ -40,42 +40,56 @@ pub(super) fn inner_functions(
     inner.collect()
 }
 
-/// By symbol: whether the function is alive; and the functions that are so only because their
-/// address is taken, which no entry reaches. The functions in `kept` are, and all that they reach
-/// by direct calls and through prototypes. So are functions whose address is taken anywhere, and
-/// undefined functions that these call. A defined function that only an unreached function with a
-/// taken address calls is dead (case indirect/taken-in-dead-code).
-pub(super) fn alive(
+/// Which functions are alive.
+pub(super) struct AliveFunctions {
+    pub(super) is_alive: IdVec<SymbolId, bool>,
+    /// Functions that no entry reaches. They are alive only because their address is taken.
+    pub(super) unreached: Vec<SymbolId>,
+}
+
+impl AliveFunctions {
+    /// Every function is alive.
+    pub(super) fn all(symbols: &Symbols) -> Self {
+        AliveFunctions { is_alive: IdVec::filled(true, symbols.all.len()), unreached: Vec::new() }
+    }
+}
+
+/// Finds the functions that are alive: those in `kept`, and all that they reach by direct calls and
+/// through prototypes; functions whose address is taken anywhere, and undefined functions that
+/// these call. A defined function that only an unreached function with a taken address calls is
+/// dead (case indirect/taken-in-dead-code).
+pub(super) fn find_alive(
     symbols: &Symbols,
     kept: Vec<SymbolId>,
     records: &CallRecords,
     inner: &[(u32, u32)],
     signatures: &IdVec<SymbolId, FunctionSignature>,
     slots: &[SymbolId],
-) -> (IdVec<SymbolId, bool>, Vec<SymbolId>) {
+) -> AliveFunctions {
     let calls = match inner {
         [] => Adjacency::new(symbols.all.len(), &records.calls),
         inner => Adjacency::new(symbols.all.len(), &[&records.calls[..], inner].concat()),
     };
     let indirect = Adjacency::new(symbols.all.len(), &records.indirect);
+    // Functions whose address is taken, by the index of their prototype's name.
     let mut candidates: HashMap<u32, Vec<SymbolId>> = HashMap::new();
     for (id, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
         let prototype = signature.prototype.map(|name| name.index() as u32);
         candidates.entry(prototype.unwrap_or(u32::MAX)).or_default().push(id);
     }
     let mut alive = IdVec::filled(false, symbols.all.len());
-    let mut stack = kept;
+    let mut worklist = kept;
     let callees = |id: SymbolId| {
         calls.of(id.index() as u32).iter().map(|&callee| SymbolId::from_index(callee as usize))
     };
-    while let Some(id) = stack.pop() {
+    while let Some(id) = worklist.pop() {
         if std::mem::replace(&mut alive[id], true) {
             continue;
         }
-        stack.extend(callees(id));
+        worklist.extend(callees(id));
         for prototype in indirect.of(id.index() as u32) {
             // Each prototype is followed once.
-            stack.extend(candidates.remove(prototype).into_iter().flatten());
+            worklist.extend(candidates.remove(prototype).into_iter().flatten());
         }
     }
     let taken = signatures.iter().filter(|(_, signature)| signature.address_taken);
@@ -86,14 +100,16 @@ pub(super) fn alive(
         callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
     }
     slots.iter().for_each(|&slot| alive[slot] = true);
-    (alive, unreached)
+    AliveFunctions { is_alive: alive, unreached }
 }
 
 /// Live functions, as nodes of the graph.
 pub(super) struct LiveFunctions {
     pub(super) nodes: IdVec<NodeId, SymbolId>,
     pub(super) node_of: IdVec<SymbolId, Option<NodeId>>,
+    /// Every function that any file names is alive.
     pub(super) all_alive: bool,
+    /// Some function that a file defines is dead.
     pub(super) any_dead: bool,
 }
 
@@ -121,14 +137,20 @@ pub(super) fn number_live(
     LiveFunctions { nodes, node_of, all_alive, any_dead }
 }
 
-/// The prototypes of aliases of dead functions, each with the number of live functions that were
-/// seen before it (case dialects/dead-aliases-12-3).
+/// An alias of a dead function, of which only the prototype is in the output.
+pub(crate) struct DeadAlias {
+    /// Number of live functions that were seen before it.
+    pub(crate) nodes_before: usize,
+    pub(crate) prototype: NameId,
+}
+
+/// The aliases of dead functions in order of first sight (case dialects/dead-aliases-12-3).
 pub(super) fn dead_aliases(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     node_of: &IdVec<SymbolId, Option<NodeId>>,
     signatures: &IdVec<SymbolId, FunctionSignature>,
-) -> Vec<(usize, NameId)> {
+) -> Vec<DeadAlias> {
     let (mut live, mut found) = (0, Vec::new());
     for function in functions(objects, symbols) {
         if node_of[function].is_some() {
@@ -140,36 +162,44 @@ pub(super) fn dead_aliases(
         let signature = &signatures[function];
         let prototype = signature.prototype.filter(|_| !signature.address_taken);
         if symbols.all[function].definition.is_some_and(is_alias) {
-            found.extend(prototype.map(|prototype| (live, prototype)));
+            found.extend(prototype.map(|prototype| DeadAlias { nodes_before: live, prototype }));
         }
     }
     found
 }
 
-/// The graph in which an indirect call is an edge to its prototype, and the prototype has edges to
-/// the functions that may be called; and its components.
-pub(super) fn condense(
+/// Who can call whom. Vertices below the number of nodes are functions, and the others are
+/// prototypes: an indirect call is an edge to its prototype, which has edges to all functions that
+/// may be called.
+pub(crate) struct ReachGraph {
+    pub(crate) calls: Adjacency,
+    pub(crate) components: Components,
+}
+
+/// Makes the [`ReachGraph`] of `calls` between nodes, and of `indirect` calls, each a node and the
+/// index of its prototype's name.
+pub(super) fn reach_graph(
     nodes: &IdVec<NodeId, SymbolId>,
     signatures: &IdVec<NodeId, FunctionSignature>,
     calls: &[(u32, u32)],
     indirect: &[(u32, u32)],
-) -> (Adjacency, Components) {
+) -> ReachGraph {
     let mut edges = calls.to_vec();
-    let mut hubs: Vec<u32> = indirect.iter().map(|&(_, name)| name).collect();
-    hubs.sort_unstable();
-    hubs.dedup();
-    let hub = |name: u32| {
-        let at = hubs.binary_search(&name).ok()?;
+    let mut prototypes: Vec<u32> = indirect.iter().map(|&(_, name)| name).collect();
+    prototypes.sort_unstable();
+    prototypes.dedup();
+    let vertex = |name: u32| {
+        let at = prototypes.binary_search(&name).ok()?;
         Some((nodes.len() + at) as u32)
     };
     for &(function, name) in indirect {
-        edges.extend(hub(name).map(|hub| (function, hub)));
+        edges.extend(vertex(name).map(|vertex| (function, vertex)));
     }
     for (node, signature) in signatures.iter().filter(|(_, s)| s.address_taken) {
         let name = signature.prototype.map(|name| name.index() as u32);
-        edges.extend(name.and_then(hub).map(|hub| (hub, node.index() as u32)));
+        edges.extend(name.and_then(vertex).map(|vertex| (vertex, node.index() as u32)));
     }
-    let graph = Adjacency::new(nodes.len() + hubs.len(), &edges);
-    let components = Components::find(&graph);
-    (graph, components)
+    let calls = Adjacency::new(nodes.len() + prototypes.len(), &edges);
+    let components = Components::find(&calls);
+    ReachGraph { calls, components }
 }

@@ -7,18 +7,19 @@
 //! A function is alive if an entry can reach it, or if its address is taken anywhere
 //! (docs/LINKING.md, dead code).
 
-mod alive;
+pub(crate) mod alive;
 mod read;
 pub(crate) mod records;
 
 use self::alive::{
-    LiveFunctions, alive, condense, dead_aliases, inner_functions, jump_slots, number_live,
+    AliveFunctions, DeadAlias, LiveFunctions, ReachGraph, dead_aliases, find_alive,
+    inner_functions, jump_slots, number_live, reach_graph,
 };
-use self::read::read;
-use self::records::FunctionSignature;
+use self::read::{GatheredRecords, read};
+use self::records::{CallRecords, FunctionSignature, Roots};
 use hashbrown::HashSet;
 
-use crate::base::graph::{Adjacency, Components};
+use crate::base::graph::Adjacency;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SymbolId};
 use crate::base::name_list::NameList;
 use crate::base::names::Names;
@@ -35,26 +36,30 @@ pub(crate) struct CallGraph {
     signatures: IdVec<NodeId, FunctionSignature>,
     entries: Vec<NodeId>,
     kernels: Vec<NodeId>,
+    /// False for a kernel that was not known to be kept when its file was read.
     known: IdVec<NodeId, bool>,
     /// Entries that are definitions with names of the driver's.
     driver_functions: HashSet<NodeId>,
+    /// Exactly one kernel is selected.
     single: bool,
     any_dead: bool,
     all_alive: bool,
-    /// Prototypes of aliases of dead functions, each with the number of nodes in front of it, if
-    /// they are listed.
-    dead_aliases: Vec<(usize, NameId)>,
-    /// Functions that are kept only because their address is taken, in node order.
-    unreached: Vec<NodeId>,
-    /// All direct calls of these by caller, each in reading order, those of dead functions too.
-    unreached_calls: Vec<(NodeId, SymbolId)>,
+    /// Aliases of dead functions, if their prototypes are listed.
+    dead_aliases: Vec<DeadAlias>,
+    unreached: UnreachedFunctions,
     calls: Adjacency,
     /// Prototypes of indirect calls by function, as name indices.
     indirect: Adjacency,
     references: Adjacency,
-    /// Vertices 0..nodes are functions, the rest prototypes: caller -> prototype -> candidates.
-    reach: Adjacency,
-    components: Components,
+    reach: ReachGraph,
+}
+
+/// Functions that are kept only because their address is taken.
+struct UnreachedFunctions {
+    /// In node order.
+    nodes: Vec<NodeId>,
+    /// All their direct calls by caller, each in reading order, those of dead functions too.
+    calls: Vec<(NodeId, SymbolId)>,
 }
 
 impl CallGraph {
@@ -66,42 +71,54 @@ impl CallGraph {
         options: &LinkOptions,
         names: &mut Names<'d>,
     ) -> (Self, NameList) {
-        let (records, mut roots, signatures, prototypes) =
+        let GatheredRecords { records, mut roots, signatures, prototypes } =
             read(session, objects, symbols, options, names);
         let kept = roots.add_named(symbols, names, &options.roots);
         let slots = if options.relocatable { Vec::new() } else { jump_slots(objects, symbols) };
         roots.add_taken(symbols, &signatures, &slots);
-        let (alive, unreached) = if options.keeps_dead_code() {
-            (IdVec::filled(true, symbols.all.len()), Vec::new())
+        let alive = if options.keeps_dead_code() {
+            AliveFunctions::all(symbols)
         } else {
             let aliases = options.dialect.keeps_unused_aliases;
             let inner = inner_functions(objects, symbols, aliases);
             let entries = symbols.all.ids().filter(|&id| roots.is_entry[id]);
             let kept = entries.chain(kept.iter().copied()).collect();
-            alive(symbols, kept, &records, &inner, &signatures, &slots)
+            find_alive(symbols, kept, &records, &inner, &signatures, &slots)
         };
-        let LiveFunctions { nodes, node_of, all_alive, any_dead } =
-            number_live(objects, symbols, &alive);
+        let live = number_live(objects, symbols, &alive.is_alive);
         let dead_aliases = match options.dialect.lists_dead_aliases {
-            true => dead_aliases(objects, symbols, &node_of, &signatures),
+            true => dead_aliases(objects, symbols, &live.node_of, &signatures),
             false => Vec::new(),
         };
         let mut unreached: Vec<NodeId> =
-            unreached.into_iter().filter_map(|function| node_of[function]).collect();
+            alive.unreached.into_iter().filter_map(|function| live.node_of[function]).collect();
         unreached.sort_unstable();
-        let unreached_calls = records.calls_of(&unreached, &node_of);
-        let live = records.among(&node_of);
-        let signatures: IdVec<NodeId, FunctionSignature> =
-            nodes.values().map(|&symbol| signatures[symbol]).collect();
-        let (reach, components) = condense(&nodes, &signatures, &live.calls, &live.indirect);
-        let graph = CallGraph {
+        let unreached_calls = records.calls_of(&unreached, &live.node_of);
+        let records = records.among(&live.node_of);
+        let signatures = live.nodes.values().map(|&symbol| signatures[symbol]).collect();
+        let unreached = UnreachedFunctions { nodes: unreached, calls: unreached_calls };
+        let graph =
+            CallGraph::new(symbols, &roots, live, &records, signatures, unreached, dead_aliases);
+        (graph, prototypes)
+    }
+
+    /// The graph of `live` functions, with the `records` between them.
+    fn new(
+        symbols: &Symbols,
+        roots: &Roots,
+        live: LiveFunctions,
+        records: &CallRecords,
+        signatures: IdVec<NodeId, FunctionSignature>,
+        unreached: UnreachedFunctions,
+        dead_aliases: Vec<DeadAlias>,
+    ) -> Self {
+        let LiveFunctions { nodes, node_of, all_alive, any_dead } = live;
+        let is_entry = |symbol: SymbolId| roots.is_entry[symbol];
+        let is_kernel = |symbol: SymbolId| is_entry(symbol) || symbols.all[symbol].is_kernel;
+        CallGraph {
             any_dead,
-            entries: nodes.iter().filter(|(_, s)| roots.is_entry[**s]).map(|(n, _)| n).collect(),
-            kernels: nodes
-                .iter()
-                .filter(|(_, s)| roots.is_entry[**s] || symbols.all[**s].is_kernel)
-                .map(|(n, _)| n)
-                .collect(),
+            entries: nodes_where(&nodes, is_entry),
+            kernels: nodes_where(&nodes, is_kernel),
             known: nodes.values().map(|&s| roots.known[s].unwrap_or(true)).collect(),
             driver_functions: match roots.single {
                 true => HashSet::new(),
@@ -111,17 +128,14 @@ impl CallGraph {
             dead_aliases,
             single: roots.single,
             unreached,
-            unreached_calls,
-            calls: Adjacency::new(nodes.len(), &live.calls),
-            indirect: Adjacency::new(nodes.len(), &live.indirect),
-            references: Adjacency::new(nodes.len(), &live.references),
+            calls: Adjacency::new(nodes.len(), &records.calls),
+            indirect: Adjacency::new(nodes.len(), &records.indirect),
+            references: Adjacency::new(nodes.len(), &records.references),
+            reach: reach_graph(&nodes, &signatures, &records.calls, &records.indirect),
             nodes,
             node_of,
             signatures,
-            reach,
-            components,
-        };
-        (graph, prototypes)
+        }
     }
 
     /// The node of a live function.
@@ -139,8 +153,8 @@ impl CallGraph {
         self.all_alive
     }
 
-    /// Prototypes of aliases of dead functions, each with the number of nodes in front of it.
-    pub(crate) fn dead_aliases(&self) -> &[(usize, NameId)] {
+    /// Aliases of dead functions in order of first sight, if their prototypes are listed.
+    pub(crate) fn dead_aliases(&self) -> &[DeadAlias] {
         &self.dead_aliases
     }
 
@@ -169,13 +183,13 @@ impl CallGraph {
     /// Functions that no entry reaches and that are kept because their address is taken, in node
     /// order.
     pub(crate) fn unreached(&self) -> &[NodeId] {
-        &self.unreached
+        &self.unreached.nodes
     }
 
     /// The functions that `node` calls directly. `node` is one of [`CallGraph::unreached`], so some
     /// of them may be dead. The call that was read last comes first.
     pub(crate) fn calls_of_unreached(&self, node: NodeId) -> impl Iterator<Item = SymbolId> + '_ {
-        let all = &self.unreached_calls;
+        let all = &self.unreached.calls;
         let start = all.partition_point(|call| call.0 < node);
         let end = all.partition_point(|call| call.0 <= node);
         all[start..end].iter().rev().map(|call| call.1)
@@ -205,19 +219,21 @@ impl CallGraph {
     /// What the indirect calls of `node` may reach: for each of their prototypes the functions
     /// whose address is taken, the last one first.
     pub(crate) fn indirect_targets(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        let targets = |hub| self.reach.of(hub).iter().rev();
-        self.hubs(node).flat_map(targets).map(|&node| NodeId::from_index(node as usize))
+        let targets = |vertex| self.reach.calls.of(vertex).iter().rev();
+        self.prototype_vertices(node)
+            .flat_map(targets)
+            .map(|&node| NodeId::from_index(node as usize))
     }
 
     /// The number of [`CallGraph::indirect_targets`] of all functions.
     pub(crate) fn count_indirect_targets(&self) -> u64 {
-        let hubs = self.nodes.ids().flat_map(|node| self.hubs(node));
-        hubs.map(|hub| self.reach.of(hub).len() as u64).sum()
+        let vertices = self.nodes.ids().flat_map(|node| self.prototype_vertices(node));
+        vertices.map(|vertex| self.reach.calls.of(vertex).len() as u64).sum()
     }
 
     /// The vertices of the prototypes through which `node` calls.
-    fn hubs(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
-        let callees = self.reach.of(node.index() as u32).iter().copied();
+    fn prototype_vertices(&self, node: NodeId) -> impl Iterator<Item = u32> + '_ {
+        let callees = self.reach.calls.of(node.index() as u32).iter().copied();
         callees.filter(|&vertex| self.vertex_node(vertex).is_none())
     }
 
@@ -238,7 +254,7 @@ impl CallGraph {
         join: impl Fn(&T, &T) -> T,
     ) -> IdVec<NodeId, T> {
         let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
-        let values = self.components.fold(&self.reach, value, join);
+        let values = self.reach.components.fold(&self.reach.calls, value, join);
         values.into_iter().take(self.nodes.len()).collect()
     }
 
@@ -250,12 +266,12 @@ impl CallGraph {
         join: impl Fn(&T, &T) -> T,
     ) -> Vec<T> {
         let value = |vertex: u32| self.vertex_node(vertex).map_or_else(|| empty.clone(), &own);
-        self.of_entries(&self.components.fold_components(&self.reach, value, join))
+        self.of_entries(&self.reach.components.fold_components(&self.reach.calls, value, join))
     }
 
     /// The values of the components of the entries, in node order.
     fn of_entries<T: Clone>(&self, values: &[T]) -> Vec<T> {
-        let component = |entry: &NodeId| self.components.component(entry.index() as u32);
+        let component = |entry: &NodeId| self.reach.components.component(entry.index() as u32);
         self.entries.iter().map(|entry| values[component(entry)].clone()).collect()
     }
 
@@ -293,7 +309,7 @@ impl CallGraph {
     /// entry can reach recursion.
     pub(crate) fn longest(&self, own: impl Fn(NodeId) -> u32) -> Vec<Option<u32>> {
         let value = |vertex: u32| self.vertex_node(vertex).map_or(0, &own);
-        self.of_entries(&self.components.longest(&self.reach, value))
+        self.of_entries(&self.reach.components.longest(&self.reach.calls, value))
     }
 
     /// For every entry, in node order, the `wanted` nodes that it reaches, in node order.
@@ -328,40 +344,47 @@ impl CallGraph {
             return self.entries.iter().for_each(|&entry| visit(entry, &[]));
         }
         let leads = self.fold(false, |node| wanted[node], |a, b| *a || *b);
-        let mut seen = vec![u32::MAX; self.reach.vertices()];
-        let (mut stack, mut found) = (Vec::new(), Vec::new());
+        let mut seen = vec![u32::MAX; self.reach.calls.vertices()];
+        let (mut worklist, mut found) = (Vec::new(), Vec::new());
         for (stamp, &entry) in self.entries.iter().enumerate() {
             let stamp = stamp as u32;
             found.clear();
             if self.is_driver_function(entry) {
-                stack.extend_from_slice(self.reach.of(entry.index() as u32));
+                worklist.extend_from_slice(self.reach.calls.of(entry.index() as u32));
             } else {
-                stack.push(entry.index() as u32);
+                worklist.push(entry.index() as u32);
             }
-            while let Some(vertex) = stack.pop() {
+            while let Some(vertex) = worklist.pop() {
                 let node = self.vertex_node(vertex);
                 let dead_end = node.is_some_and(|node| !leads[node]);
                 if dead_end || std::mem::replace(&mut seen[vertex as usize], stamp) == stamp {
                     continue;
                 }
                 found.extend(node.filter(|&node| wanted[node]));
-                stack.extend_from_slice(self.reach.of(vertex));
+                worklist.extend_from_slice(self.reach.calls.of(vertex));
             }
             found.sort_unstable();
             visit(entry, &found);
         }
     }
 
-    /// The graph of who can call whom. Vertices below the number of nodes are functions; the others
-    /// are prototypes of indirect calls.
-    pub(crate) fn reach(&self) -> (&Adjacency, &Components) {
-        (&self.reach, &self.components)
+    pub(crate) fn reach(&self) -> &ReachGraph {
+        &self.reach
     }
 
     /// The function that a vertex of [`CallGraph::reach`] is.
     pub(crate) fn vertex_node(&self, vertex: u32) -> Option<NodeId> {
         ((vertex as usize) < self.nodes.len()).then(|| NodeId::from_index(vertex as usize))
     }
+}
+
+/// The nodes whose symbol is wanted, in order.
+fn nodes_where(
+    nodes: &IdVec<NodeId, SymbolId>,
+    is_wanted: impl Fn(SymbolId) -> bool,
+) -> Vec<NodeId> {
+    let wanted = nodes.iter().filter(|&(_, &symbol)| is_wanted(symbol));
+    wanted.map(|(node, _)| node).collect()
 }
 
 fn nodes_of(lists: &Adjacency, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {

@@ -1,7 +1,6 @@
 //! Phase `callgraph`, first step: combines the call-graph records of all files.
 //!
-//! In: the records of every file, read by all threads. Out: [`CallRecords`], [`Roots`] and
-//! signatures, in file order, and the strings of all prototypes in the order of the output.
+//! In: the records of every file, read by all threads. Out: [`GatheredRecords`], in file order.
 
 use culd_cubin::SymbolIndex;
 use culd_cubin::callgraph::Edge;
@@ -22,16 +21,14 @@ use crate::symbols::{Fate, Symbols};
 /// Files that a thread reads as one share.
 const SHARE: usize = 32;
 
-/// The records of all files, the roots, the signatures, and the strings of prototypes in the order
-/// of the output. The strings come first in `.strtab`. Those of dead functions are included, those
-/// of copies that lost are not.
+/// Reads the records of all files and combines them.
 pub(super) fn read<'d>(
     session: &Session,
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     options: &LinkOptions,
     names: &mut Names<'d>,
-) -> (CallRecords, Roots, IdVec<SymbolId, FunctionSignature>, NameList) {
+) -> GatheredRecords {
     let selection = options.effective_selection();
     // An object keeps all kernels, but creates those that the selection leaves out as late as
     // functions (cases selection/* with -r).
@@ -50,20 +47,19 @@ pub(super) fn read<'d>(
     };
     let shares = objects.all.len().div_ceil(SHARE);
     let shares = session.map(shares, objects.reloc_bytes(), share);
-    let mut known = GatheredRecords {
+    let mut gathered = GatheredRecords {
         records: CallRecords::default(),
         roots: Roots::none(symbols),
         signatures: IdVec::filled(FunctionSignature::default(), symbols.all.len()),
         prototypes: NameList::default(),
     };
     for seen in shares {
-        known.add_batch(objects, names, seen);
+        gathered.add_batch(objects, names, seen);
     }
-    let GatheredRecords { mut records, roots, signatures, prototypes } = known;
     if options.relocatable {
-        records.list_once();
+        gathered.records.list_once();
     }
-    (records, roots, signatures, prototypes)
+    gathered
 }
 
 /// The records of some files, each file read by itself.
@@ -106,11 +102,13 @@ enum OrderedRecord {
 }
 
 /// The records of all files so far, combined.
-struct GatheredRecords {
-    records: CallRecords,
-    roots: Roots,
-    signatures: IdVec<SymbolId, FunctionSignature>,
-    prototypes: NameList,
+pub(super) struct GatheredRecords {
+    pub(super) records: CallRecords,
+    pub(super) roots: Roots,
+    pub(super) signatures: IdVec<SymbolId, FunctionSignature>,
+    /// The strings of prototypes in the order of the output, where they come first in `.strtab`.
+    /// Those of dead functions are included, those of copies that lost are not.
+    pub(super) prototypes: NameList,
 }
 
 impl GatheredRecords {

@@ -48,7 +48,7 @@ struct NameState<'d> {
     managed: bool,
     size: u64,
     /// Type and binding of a texture, sampler or surface reference.
-    reference: Option<ReferenceKind>,
+    reference: Option<ReferenceSymbol>,
     /// The file for messages; references have none.
     file: Option<ObjectId>,
     /// The symbol that defines it or gives its size.
@@ -262,19 +262,21 @@ impl<'d> FileCheck<'_, 'd> {
     /// function with the name of an earlier parameter, and loses it (docs/DIFFERENCES.md,
     /// parameter-names).
     fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
-        let new = ReferenceKind::of(symbol);
+        let new = ReferenceSymbol::of(symbol);
         let (earlier, file) = match &self.clashes.known[id] {
             Some(known) => {
-                let overlooked = known.reference.is_some_and(ReferenceKind::is_parameter);
+                let overlooked = known.reference.is_some_and(ReferenceSymbol::is_parameter);
                 if known.reference == new || new.is_none() && !overlooked {
                     return false;
                 }
                 (known.site, known.file)
             }
-            None if new.is_some_and(ReferenceKind::is_parameter) => match self.earlier_local(id) {
-                Some(earlier) => (earlier, Some(earlier.object)),
-                None => return false,
-            },
+            None if new.is_some_and(ReferenceSymbol::is_parameter) => {
+                match self.earlier_local(id) {
+                    Some(earlier) => (earlier, Some(earlier.object)),
+                    None => return false,
+                }
+            }
             None => return false,
         };
         let site = SymbolSite { object: self.id, index };
@@ -347,7 +349,7 @@ impl<'d> FileCheck<'_, 'd> {
             space: space(symbol),
             managed: symbol.other & sto::MANAGED != 0,
             size: symbol.size,
-            reference: ReferenceKind::of(symbol),
+            reference: ReferenceSymbol::of(symbol),
             file: (!symbol.is_reference()).then_some(self.id),
             site: SymbolSite { object: self.id, index },
             parameter_bank: self.parameter_bank(symbol).map_or(0, |(_, size)| size),
@@ -368,15 +370,35 @@ impl<'d> FileCheck<'_, 'd> {
             self.note(Message::NotGlobalEverywhere { symbol }, known, site);
         }
         if space(symbol) != known.space {
-            let (symbol, file, first) = self.place(id, known);
+            let ClashNames { symbol, file, first } = self.names(id, known);
             self.note(Message::SpaceMismatch { symbol, file, first }, known, site);
         }
         let managed_differs =
             !symbol.is_function() && (symbol.other & sto::MANAGED != 0) != known.managed;
         if managed_differs {
-            let (symbol, file, first) = self.place(id, known);
+            let ClashNames { symbol, file, first } = self.names(id, known);
             self.note(Message::ManagedMismatch { symbol, file, first }, known, site);
         }
+        self.compare_sizes(id, known, site, symbol, managed_differs);
+        if self.both_define(known, site, symbol) {
+            let ClashNames { symbol, file, first } = self.names(id, known);
+            let mut notes = self.both(known, site);
+            let same = &mut self.clashes.same_objects;
+            notes.extend(places::same_bytes(self.objects, site, known.site, same));
+            self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
+        }
+    }
+
+    /// As [`FileCheck::compare`] for sizes; a tentative definition must not be larger than the real
+    /// one.
+    fn compare_sizes(
+        &mut self,
+        id: SymbolId,
+        known: &NameState<'d>,
+        site: SymbolSite,
+        symbol: &Symbol<'d>,
+        managed_differs: bool,
+    ) {
         let (strength, initialised) = (self.strength(symbol), self.initialised(symbol));
         if known.strength == DefinitionStrength::Common
             && self.is_zeroed_definition(symbol)
@@ -386,35 +408,27 @@ impl<'d> FileCheck<'_, 'd> {
         {
             // The message about the sizes follows (case errors-common/zeroed-smaller by 13.3 and
             // later).
-            let (symbol, _, file) = self.place(id, known);
+            let ClashNames { symbol, first: file, .. } = self.names(id, known);
             self.note(Message::CommonTooLarge { symbol, file }, known, site);
         }
         if !symbol.is_function() && self.sizes_differ(known, site, symbol) {
-            let (symbol, file, first) = self.place(id, known);
+            let ClashNames { symbol, file, first } = self.names(id, known);
             self.note(Message::SizeMismatch { symbol, file, first }, known, site);
         }
         if strength == DefinitionStrength::Common && known.initialised && symbol.size > known.size {
-            let (symbol, file, _) = self.place(id, known);
+            let ClashNames { symbol, file, .. } = self.names(id, known);
             self.note(Message::CommonTooLarge { symbol, file }, known, site);
         }
         let too_small = initialised && known.size > symbol.size;
         if known.strength == DefinitionStrength::Common && too_small && !managed_differs {
-            let (symbol, _, file) = self.place(id, known);
+            let ClashNames { symbol, first: file, .. } = self.names(id, known);
             self.note(Message::CommonTooLarge { symbol, file }, known, site);
-        }
-        if self.both_define(known, site, symbol) {
-            let (symbol, file, first) = self.place(id, known);
-            let mut notes = self.both(known, site);
-            let same = &mut self.clashes.same_objects;
-            notes.extend(places::same_bytes(self.objects, site, known.site, same));
-            self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
         }
     }
 
-    /// For a message: the name, the present file, and the file that `known` comes from.
-    fn place(&self, id: SymbolId, known: &NameState<'d>) -> (String, String, String) {
+    fn names(&self, id: SymbolId, known: &NameState<'d>) -> ClashNames {
         let first = known.file.map_or("<input>".to_owned(), |file| self.objects.file(file));
-        (self.name(id), self.object.name.to_owned(), first)
+        ClashNames { symbol: self.name(id), file: self.object.name.to_owned(), first }
     }
 
     /// Adds a message with notes about both definitions.
@@ -623,6 +637,15 @@ impl<'d> FileCheck<'_, 'd> {
     }
 }
 
+/// The names in a message about a clash.
+struct ClashNames {
+    symbol: String,
+    /// The present file.
+    file: String,
+    /// The file that the known state comes from.
+    first: String,
+}
+
 /// True for a file with a `.nv.compat` that does not name an instruction set class.
 fn lacks_isa_class(object: &InputObject<'_>) -> bool {
     let class = |records: &Vec<_>| records.iter().any(|r: &Record<'_>| r.code == ISA_CLASS);
@@ -631,15 +654,15 @@ fn lacks_isa_class(object: &InputObject<'_>) -> bool {
 
 /// Type and binding of a texture, sampler or surface reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ReferenceKind {
+struct ReferenceSymbol {
     kind: u8,
     binding: u8,
 }
 
-impl ReferenceKind {
+impl ReferenceSymbol {
     fn of(symbol: &Symbol<'_>) -> Option<Self> {
         let (kind, binding) = (symbol.kind(), symbol.binding());
-        symbol.is_reference().then_some(ReferenceKind { kind, binding })
+        symbol.is_reference().then_some(ReferenceSymbol { kind, binding })
     }
 
     /// True for a parameter of a kernel.

@@ -23,8 +23,9 @@ use hashbrown::HashMap;
 use self::explain::recursion::{CallPaths, DeepestCalls, ShownFunction};
 use self::explain::source::SourceLines;
 use self::explain::{references, sizes};
-use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId, SharedId, SymbolId};
 use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
+use crate::data::shared::SharedClash;
 use crate::diag::note::Note;
 use crate::diag::{DELETED, Diagnostics, Failed, Message};
 use crate::draft::kind::{BANK_LIMIT, SectionKind};
@@ -168,11 +169,11 @@ impl LinkedProgram<'_, '_> {
             return;
         }
         let symbols = self.merged.draft.symbols.iter();
-        let by_group: HashMap<u32, OutSymbolId> =
+        let by_variable: HashMap<SharedId, OutSymbolId> =
             symbols.filter_map(|(id, symbol)| Some((symbol.shared?, id))).collect();
-        for &(group, entry) in clashes {
-            let symbol = by_group.get(&group).map_or_else(String::new, |&id| self.name(id));
-            let entry = self.function_name(self.graph.kernels()[entry]);
+        for &SharedClash { variable, kernel } in clashes {
+            let symbol = by_variable.get(&variable).map_or_else(String::new, |&id| self.name(id));
+            let entry = self.function_name(self.graph.kernels()[kernel]);
             diags.error(Message::PlacedAlready { symbol, entry }, Vec::new());
         }
     }
@@ -281,10 +282,11 @@ impl LinkedProgram<'_, '_> {
     fn shared_variables(&self, code: Option<SectionId>, lines: &RefCell<SourceLines>) -> Vec<Note> {
         let entries = self.graph.kernels().iter();
         let own = |&(_, &entry): &(usize, &NodeId)| self.merged.code(&self.graph, entry) == code;
-        let Some((number, _)) = entries.enumerate().find(own) else { return Vec::new() };
-        let groups = &self.merged.shared.groups;
-        let size =
-            |group: u32| self.data.shared.uses(number, group).then(|| groups[group as usize].size);
+        let Some((kernel, _)) = entries.enumerate().find(own) else { return Vec::new() };
+        let variables = &self.merged.shared.variables;
+        let size = |variable: SharedId| {
+            self.data.shared.uses(kernel, variable).then(|| variables[variable].size)
+        };
         let line = |symbol: &OutSymbol| self.source_line(symbol, lines);
         sizes::shared(&self.merged.draft, size, line)
     }
@@ -363,8 +365,8 @@ impl LinkedProgram<'_, '_> {
                 let allowed = self.options.allow_undefined_globals && self.is_global(symbol);
                 // Shared variables have no section after layout; `defined` says if a file defines
                 // them.
-                let defined = symbol.shared.is_some_and(|index| {
-                    let variable = &self.merged.shared.groups[index as usize];
+                let defined = symbol.shared.is_some_and(|variable| {
+                    let variable = &self.merged.shared.variables[variable];
                     variable.defined || variable.size == 0
                 });
                 !system && !allowed && !defined
@@ -397,60 +399,65 @@ impl LinkedProgram<'_, '_> {
         }
     }
 
-    /// Checks that no entry with a register limit calls a function that needs more. There is one
-    /// message for every callee that raises the count, in the order of creation of its code.
-    fn register_limits(&self, diags: &mut Diagnostics) {
-        let entries = self.graph.entries();
-        let limit = |entry| {
+    /// The entries whose register count is watched: those whose limit is exceeded, and with a dump
+    /// of the call graph all but jump slots.
+    fn watched_entries(&self) -> Vec<WatchedEntry> {
+        let dumps = self.options.dump_callgraph.is_some();
+        let entries = self.graph.entries().iter().zip(&self.attributes.entries).enumerate();
+        let watched = entries.filter_map(|(place, (&entry, facts))| {
             let limit = self.attributes.number(entry, code::MAXREG_COUNT);
-            limit.filter(|&limit| limit != 0 && limit != NO_REGISTER_LIMIT)
-        };
-        let exceeded: Vec<Option<u32>> = entries
-            .iter()
-            .zip(&self.attributes.entries)
-            .map(|(&entry, facts)| limit(entry).filter(|&limit| facts.registers > limit))
-            .collect();
-        // The dump of the call graph lists every callee that raises the count of an entry.
-        let dump = self.options.dump_callgraph;
-        // Jump slots are watched for their limits only, not for the dump.
-        let is_slot = |place: usize| self.merged.is_slot(&self.graph, entries[place]);
-        let watched =
-            |&place: &usize| exceeded[place].is_some() || dump.is_some() && !is_slot(place);
-        let watched: Vec<usize> = (0..entries.len()).filter(watched).collect();
+            let limit = limit.filter(|&limit| limit != 0 && limit != NO_REGISTER_LIMIT);
+            let exceeded_limit = limit.filter(|&limit| facts.registers > limit);
+            let is_dumped = || dumps && !self.merged.is_slot(&self.graph, entry);
+            (exceeded_limit.is_some() || is_dumped()).then(|| WatchedEntry {
+                place,
+                entry,
+                exceeded_limit,
+                registers: self.attributes.registers[entry],
+            })
+        });
+        watched.collect()
+    }
+
+    /// Checks that no entry with a register limit calls a function that needs more. There is one
+    /// message for every callee that raises the count, in the order of creation of its code. The
+    /// dump of the call graph lists every such callee.
+    fn register_limits(&self, diags: &mut Diagnostics) {
+        let mut watched = self.watched_entries();
         if watched.is_empty() {
             return;
         }
-        let mut wanted = IdVec::filled(true, self.graph.nodes.len());
-        let kernels = entries.iter().filter(|&&entry| !self.graph.is_driver_function(entry));
-        kernels.for_each(|&entry| wanted[entry] = false);
-        let reached = self.graph.reached_by_entries(&wanted);
-        let mut current: Vec<u32> =
-            entries.iter().map(|&entry| self.attributes.registers[entry]).collect();
+        let mut is_callee = IdVec::filled(true, self.graph.nodes.len());
+        let entries = self.graph.entries().iter();
+        let kernels = entries.filter(|&&entry| !self.graph.is_driver_function(entry));
+        kernels.for_each(|&entry| is_callee[entry] = false);
+        let reached = self.graph.reached_by_entries(&is_callee);
         let mut functions: Vec<NodeId> =
-            self.merged.info_order.iter().copied().filter(|&node| wanted[node]).collect();
+            self.merged.info_order.iter().copied().filter(|&node| is_callee[node]).collect();
         functions.sort_by_key(|&node| self.merged.code(&self.graph, node));
         let (lines, mut reported) = (RefCell::default(), 0);
         for function in functions {
             let registers = self.attributes.registers[function];
-            for &place in watched.iter().rev() {
-                let calls = reached[place].binary_search(&function).is_ok();
-                if !calls || registers <= current[place] {
+            for watched in watched.iter_mut().rev() {
+                let calls = reached[watched.place].binary_search(&function).is_ok();
+                if !calls || registers <= watched.registers {
                     continue;
                 }
-                current[place] = registers;
-                if let Some(limit) = exceeded[place].filter(|&limit| registers > limit) {
+                watched.registers = registers;
+                let entry = watched.entry;
+                if let Some(limit) = watched.exceeded_limit.filter(|&limit| registers > limit) {
                     let path = (reported < MAX_CALL_PATHS)
-                        .then(|| self.paths(&lines).call_path(entries[place], function));
+                        .then(|| self.paths(&lines).call_path(entry, function));
                     reported += 1;
-                    let entry = self.function_name(entries[place]);
-                    let function = self.function_name(function);
+                    let (entry, function) =
+                        (self.function_name(entry), self.function_name(function));
                     let message = Message::TooManyRegisters { entry, limit, function, registers };
                     diags.error(message, path.into_iter().collect());
                 }
-                if let Some(names) = dump {
+                if let Some(names) = self.options.dump_callgraph {
                     let dialect = self.options.dialect;
-                    let reported = |node| dump::name(&self.function_name(node), names, dialect);
-                    let (function, entry) = (reported(function), reported(entries[place]));
+                    let name = |node| dump::name(&self.function_name(node), names, dialect);
+                    let (function, entry) = (name(function), name(entry));
                     diags.dump(format!(
                         "regcount {registers} for {function} propagated to entry {entry}"
                     ));
@@ -458,4 +465,15 @@ impl LinkedProgram<'_, '_> {
             }
         }
     }
+}
+
+/// An entry whose register count is watched while callees raise it.
+struct WatchedEntry {
+    /// Its place in [`CallGraph::entries`](crate::callgraph::CallGraph::entries).
+    place: usize,
+    entry: NodeId,
+    /// Its limit, if it needs more registers with all that it reaches.
+    exceeded_limit: Option<u32>,
+    /// The count with the callees met so far.
+    registers: u32,
 }

@@ -14,7 +14,7 @@ use crate::base::id::{BankId, IdVec, NodeId, RelocId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{BankKey, FunctionBank, MergeResult};
+use crate::draft::merged::{AppendedBank, BankKey, FunctionBank, MergeResult};
 use crate::draft::relocs::{RelocSection, RelocSource};
 use crate::draft::section::InputChunk;
 use crate::merge::relocs::RESOLVED;
@@ -31,132 +31,213 @@ pub(crate) fn merge_banks<'d>(
         return;
     }
     let users = users(merged, graph);
-    let mut value = None;
-    let mut tables: HashMap<SectionId, RelocId> =
-        merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
-    let of_driver = merged.banks.iter().filter(|(_, bank)| bank.own.is_some());
-    let mut of_driver: HashMap<(NodeId, u8), BankId> =
-        of_driver.map(|(id, bank)| ((bank.node, bank.number), id)).collect();
     let ids: Vec<BankId> = merged.banks.ids().collect();
+    let mut placer = BankPlacer::new(merged, graph, options);
     for id in ids.into_iter().rev() {
-        let bank = merged.banks[id].clone();
-        // What is behind it goes where it goes (case syscalls/definitions-with-literals).
-        if let (Some(section), Some(code)) = (bank.own, merged.code(graph, bank.node)) {
-            of_driver.remove(&(bank.node, bank.number));
-            merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
-        }
-        let entries = &users[bank.node];
-        let existing = || {
-            entries.iter().filter_map(|&entry| {
-                if let Some(&own) = of_driver.get(&(entry, bank.number)) {
-                    let own = &merged.banks[own];
-                    return Some((own.size, own.align));
-                }
-                let section = merged.entry_bank(graph, entry, bank.number)?;
-                let section = &merged.draft.sections[section];
-                Some((section.size, section.align))
-            })
-        };
-        let end = existing().map(|(size, _)| size).max().unwrap_or(0);
-        let align = existing().map(|(_, align)| align).max().unwrap_or(1).max(bank.align);
-        let offset = end.next_multiple_of(align);
-        merged.banks[id].offset = offset;
-        // The last place of literals is the one that code names, though entries that do not reach
-        // this function have them elsewhere (docs/DIFFERENCES.md, Defects that are kept).
-        for &(bank, at) in bank.behind.iter().filter(|_| !entries.is_empty()) {
-            merged.banks[bank].offset = offset + at;
-        }
-        // nvlink sets the value of symbol 0 to the place of the literals of a losing copy.
-        if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
-            value = Some(offset + lost_at);
-        }
-        let (mut patched, records) = (Vec::new(), bank.records());
-        let size = (offset + bank.size).next_multiple_of(align);
+        placer.place(id, &users);
+    }
+    let null_value = placer.null_value;
+    // A value that an earlier lookup of a constant gave symbol 0 wins (case
+    // selection/lost-literals).
+    merged.draft.null_value = merged.draft.null_value.or(null_value);
+}
+
+/// The bank of an entry, to which the banks of functions are appended.
+#[derive(Clone, Copy)]
+enum EntryBank {
+    Section(SectionId),
+    /// The bank of a function of the driver, which is an entry and is reached by other entries. It
+    /// is appended to theirs later, with all that it contains then.
+    OfDriver(BankId),
+}
+
+/// Where a function's bank lies in the banks of entries.
+#[derive(Clone, Copy)]
+struct BankPlace {
+    /// Bytes.
+    offset: u64,
+    /// Alignment of the entries' banks, bytes.
+    align: u64,
+    /// Size of the entries' banks with this one, bytes.
+    end: u64,
+}
+
+/// Places the banks of functions, from the last one read to the first.
+struct BankPlacer<'a, 'd> {
+    merged: &'a mut MergeResult<'d>,
+    graph: &'a CallGraph,
+    /// `--preserve-relocs`: applied relocations are recorded.
+    preserve: bool,
+    /// The relocation section of each section that has one.
+    relocs_of: HashMap<SectionId, RelocId>,
+    /// The banks of functions of the driver that are not placed yet, by function and number.
+    of_driver: HashMap<(NodeId, u8), BankId>,
+    /// The value that nvlink gives symbol 0: the place of the literals of a copy that lost.
+    null_value: Option<u64>,
+}
+
+impl<'a, 'd> BankPlacer<'a, 'd> {
+    fn new(merged: &'a mut MergeResult<'d>, graph: &'a CallGraph, options: &LinkOptions) -> Self {
+        let relocs_of = merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+        let of_driver = merged.banks.iter().filter(|(_, bank)| bank.driver_section.is_some());
+        let of_driver = of_driver.map(|(id, bank)| ((bank.node, bank.number), id)).collect();
+        let preserve = options.preserve_relocs;
+        BankPlacer { merged, graph, preserve, relocs_of, of_driver, null_value: None }
+    }
+
+    /// Places bank `id` at one offset in the banks of all entries that reach its function.
+    fn place(&mut self, id: BankId, users: &IdVec<NodeId, Vec<NodeId>>) {
+        let bank = self.merged.banks[id].clone();
+        self.open_driver_section(&bank);
+        let entries = &users[bank.node][..];
+        let place = self.next_place(&bank, entries);
+        self.set_offsets(id, &bank, place.offset, entries);
+        let records = bank.records();
+        let mut patched = Vec::new();
         for &entry in entries.iter().rev() {
-            if let Some(&own) = of_driver.get(&(entry, bank.number)) {
-                let own = &mut merged.banks[own];
-                (own.align, own.size) = (align, size);
-                append(own, id, &bank, &records, offset);
-                continue;
-            }
-            let section = merged
-                .entry_bank(graph, entry, bank.number)
-                .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
+            let section = match self.entry_bank(entry, bank.number) {
+                Some(EntryBank::OfDriver(own)) => {
+                    append(&mut self.merged.banks[own], id, &bank, &records, place);
+                    continue;
+                }
+                Some(EntryBank::Section(section)) => section,
+                None => create_bank(self.merged, self.graph, entry, &bank),
+            };
             if !records.is_empty() {
                 patched.push(section);
             }
-            let section = &mut merged.draft.sections[section];
+            let section = &mut self.merged.draft.sections[section];
             section.emptied |= bank.emptied;
-            section.align = align;
-            section.chunks.extend(bank.chunks.iter().map(|part| at(part, offset)));
-            section.size = size;
+            section.align = place.align;
+            section.chunks.extend(bank.chunks.iter().map(|chunk| moved_chunk(chunk, place.offset)));
+            section.size = place.end;
         }
         for section in patched {
-            let draft = &mut merged.draft;
-            let made = add_records(draft, &mut tables, section, offset, &records);
-            if made && options.preserve_relocs {
-                // The `.nv.resolvedrela` section leaves its name only (case
-                // literals/jump-tables-of-copies).
-                let name = draft.names.prefixed(RESOLVED, draft.sections[section].name);
-                draft.intern_section_name(name);
-            }
+            self.add_records(section, place.offset, &records);
         }
     }
-    // A value that an earlier lookup of a constant gave symbol 0 wins (case
-    // selection/lost-literals).
-    merged.draft.null_value = merged.draft.null_value.or(value);
+
+    /// Makes the section of a function of the driver its bank for all literals that are placed from
+    /// here on. What has been appended to the bank so far goes where the bank goes (case
+    /// syscalls/definitions-with-literals).
+    fn open_driver_section(&mut self, bank: &FunctionBank<'d>) {
+        let code = self.merged.code(self.graph, bank.node);
+        if let (Some(section), Some(code)) = (bank.driver_section, code) {
+            self.of_driver.remove(&(bank.node, bank.number));
+            self.merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
+        }
+    }
+
+    /// Bank `number` of an entry, if it has one so far.
+    fn entry_bank(&self, entry: NodeId, number: u8) -> Option<EntryBank> {
+        if let Some(&own) = self.of_driver.get(&(entry, number)) {
+            return Some(EntryBank::OfDriver(own));
+        }
+        self.merged.entry_bank(self.graph, entry, number).map(EntryBank::Section)
+    }
+
+    /// The first place behind the contents of the banks of all `entries`.
+    fn next_place(&self, bank: &FunctionBank<'d>, entries: &[NodeId]) -> BankPlace {
+        let (mut end, mut align) = (0, bank.align);
+        for &entry in entries {
+            let (own_size, own_align) = match self.entry_bank(entry, bank.number) {
+                Some(EntryBank::OfDriver(own)) => {
+                    let own = &self.merged.banks[own];
+                    (own.size, own.align)
+                }
+                Some(EntryBank::Section(section)) => {
+                    let section = &self.merged.draft.sections[section];
+                    (section.size, section.align)
+                }
+                None => continue,
+            };
+            (end, align) = (own_size.max(end), own_align.max(align));
+        }
+        let offset = end.next_multiple_of(align);
+        BankPlace { offset, align, end: (offset + bank.size).next_multiple_of(align) }
+    }
+
+    /// Notes that `bank`, which is `id`, lies at `offset` in the banks of `entries`.
+    fn set_offsets(
+        &mut self,
+        id: BankId,
+        bank: &FunctionBank<'d>,
+        offset: u64,
+        entries: &[NodeId],
+    ) {
+        self.merged.banks[id].offset = offset;
+        if entries.is_empty() {
+            return;
+        }
+        // The last place of literals is the one that code names, though entries that do not reach
+        // this function have them elsewhere (docs/DIFFERENCES.md, Defects that are kept).
+        for appended in &bank.appended {
+            self.merged.banks[appended.bank].offset = offset + appended.offset;
+        }
+        if let Some(lost_at) = bank.lost_at {
+            self.null_value = Some(offset + lost_at);
+        }
+    }
+
+    /// Adds the records of a function's bank, which lies at `offset` of the entry's bank `target`.
+    /// Sources are resolved from last to first, so the new ones go in front: their records are
+    /// listed after those of the entry (case literals/jump-tables).
+    fn add_records(&mut self, target: SectionId, offset: u64, sources: &[RelocSource]) {
+        let draft = &mut self.merged.draft;
+        let reloc = match self.relocs_of.get(&target) {
+            Some(&reloc) => reloc,
+            None => {
+                let reloc = create_reloc_section(draft, target);
+                self.relocs_of.insert(target, reloc);
+                if self.preserve {
+                    // The `.nv.resolvedrela` section leaves its name only (case
+                    // literals/jump-tables-of-copies).
+                    let name = draft.names.prefixed(RESOLVED, draft.sections[target].name);
+                    draft.intern_section_name(name);
+                }
+                reloc
+            }
+        };
+        draft.relocs[reloc].sources.splice(0..0, moved_sources(sources, offset));
+    }
 }
 
-/// Adds the records of a function's bank, which lies at `offset` of an entry's bank. Sources are
-/// resolved from last to first, so the new ones go in front: their records are listed after those
-/// of the entry (case literals/jump-tables). `tables` maps a section to its relocation section.
-/// Returns true if the entry's bank had no relocation section before.
-fn add_records(
-    draft: &mut Draft<'_>,
-    tables: &mut HashMap<SectionId, RelocId>,
-    bank: SectionId,
-    offset: u64,
-    sources: &[RelocSource],
-) -> bool {
-    let made = !tables.contains_key(&bank);
-    let reloc = *tables.entry(bank).or_insert_with(|| {
-        let name = draft.names.prefixed(b".rela", draft.sections[bank].name);
-        let section = draft.add_section(name, SectionKind::Reloc, shf::INFO_LINK, 8);
-        draft.sections[section].owner = Some(bank);
-        draft.relocs.push(RelocSection {
-            section,
-            target: bank,
-            previous: None,
-            sources: Vec::new(),
-        })
-    });
-    draft.relocs[reloc].sources.splice(0..0, moved(sources, offset));
-    made
+fn create_reloc_section(draft: &mut Draft<'_>, target: SectionId) -> RelocId {
+    let name = draft.names.prefixed(b".rela", draft.sections[target].name);
+    let section = draft.add_section(name, SectionKind::Reloc, shf::INFO_LINK, 8);
+    draft.sections[section].owner = Some(target);
+    draft.relocs.push(RelocSection { section, target, previous: None, sources: Vec::new() })
 }
 
-/// Puts `bank`, which is `id` and has `records`, at `offset` of that of a function of the driver.
+/// Puts `bank`, which is `id` and has `records`, into `own`, the bank of a function of the driver.
 fn append<'d>(
     own: &mut FunctionBank<'d>,
     id: BankId,
     bank: &FunctionBank<'d>,
     records: &[RelocSource],
-    offset: u64,
+    place: BankPlace,
 ) {
+    let BankPlace { offset, align, end } = place;
+    (own.align, own.size) = (align, end);
     own.emptied &= bank.chunks.is_empty();
-    own.chunks.extend(bank.chunks.iter().map(|part| at(part, offset)));
-    own.behind.push((id, offset));
-    own.behind.extend(bank.behind.iter().map(|&(id, at)| (id, offset + at)));
-    own.sources.extend(moved(records, offset));
-    own.starts.extend(bank.starts.iter().map(|start| offset + start));
+    own.chunks.extend(bank.chunks.iter().map(|chunk| moved_chunk(chunk, offset)));
+    own.appended.push(AppendedBank { bank: id, offset });
+    own.appended.extend(
+        bank.appended
+            .iter()
+            .map(|appended| AppendedBank { offset: offset + appended.offset, ..*appended }),
+    );
+    own.sources.extend(moved_sources(records, offset));
+    own.literal_starts.extend(bank.literal_starts.iter().map(|start| offset + start));
 }
 
-/// A part of a bank that lies at `offset` of another one.
-fn at<'d>(part: &InputChunk<'d>, offset: u64) -> InputChunk<'d> {
-    InputChunk { offset: offset + part.offset, ..*part }
+/// A chunk of a bank that lies at `offset` of another one.
+fn moved_chunk<'d>(chunk: &InputChunk<'d>, offset: u64) -> InputChunk<'d> {
+    InputChunk { offset: offset + chunk.offset, ..*chunk }
 }
 
 /// The records of a bank that lies at `offset` of another one.
-fn moved(sources: &[RelocSource], offset: u64) -> impl Iterator<Item = RelocSource> {
+fn moved_sources(sources: &[RelocSource], offset: u64) -> impl Iterator<Item = RelocSource> {
     sources.iter().map(move |source| RelocSource {
         base: source.base + offset,
         mercury_base: source.mercury_base + offset,
@@ -167,7 +248,8 @@ fn moved(sources: &[RelocSource], offset: u64) -> impl Iterator<Item = RelocSour
 /// Drops empty banks of functions. A bank that a replaced copy left empty loses its name too.
 pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
     let draft = &mut merged.draft;
-    let takes_names_out = draft.dialect.has_three_lists;
+    // Releases with one list of names never remove a name.
+    let removes_names = draft.dialect.has_three_lists;
     let (mut kept, mut any_dropped) = (HashSet::new(), false);
     for id in draft.category_of(SectionKind::Constant(0)).to_vec() {
         let section = &mut draft.sections[id];
@@ -178,7 +260,7 @@ pub(crate) fn drop_empty(merged: &mut MergeResult<'_>) {
             if section.emptied
                 && !draft.relocatable
                 && !kept.contains(&section.name)
-                && takes_names_out
+                && removes_names
             {
                 draft.section_strings.remove(section.name);
                 draft.local_strings.remove(section.name);
@@ -199,12 +281,12 @@ fn drop_relocations(draft: &mut Draft<'_>) {
     if draft.relocatable {
         return;
     }
-    let takes_names_out = draft.dialect.has_three_lists;
+    let removes_names = draft.dialect.has_three_lists;
     for reloc in draft.relocs.values() {
         let target = &draft.sections[reloc.target];
         if target.dropped && target.emptied {
             let name = draft.sections[reloc.section].name;
-            if takes_names_out {
+            if removes_names {
                 draft.section_strings.remove(name);
                 draft.local_strings.remove(name);
             }
@@ -216,13 +298,13 @@ fn drop_relocations(draft: &mut Draft<'_>) {
 /// with `--preserve-relocs`). nvlink cannot make an object then (docs/DIFFERENCES.md,
 /// literals-of-replaced).
 fn drop_symbols(draft: &mut Draft<'_>) {
-    let takes_names_out = draft.dialect.has_three_lists;
+    let removes_names = draft.dialect.has_three_lists;
     for symbol in draft.symbols.values_mut().filter(|symbol| symbol.program.is_some()) {
         let section = symbol.section.map(|section| &draft.sections[section]);
         let gone = section.is_some_and(|s| s.dropped && matches!(s.kind, SectionKind::Constant(_)));
         if gone {
             symbol.dropped = true;
-            if takes_names_out {
+            if removes_names {
                 draft.local_strings.remove(symbol.name);
             }
         }

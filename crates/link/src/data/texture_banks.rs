@@ -24,6 +24,14 @@ const ALIGN: u64 = 16;
 /// Where parameters start, bytes; in a file without kernels slots start here.
 const PARAMETERS: u64 = 0x380;
 
+/// The slots of a program.
+#[derive(Clone, Copy)]
+pub(crate) struct SlotRange {
+    /// Where they start in bank 0 of machine code, bytes; see [`start`].
+    pub(crate) start: u64,
+    pub(crate) count: u64,
+}
+
 /// A kernel with texture slots: its code, and the section of the slots' relocations.
 pub(crate) struct TextureBank {
     pub(crate) entry: NodeId,
@@ -50,17 +58,15 @@ fn banks<'a, 'd>(
     kernels.iter().filter_map(bank)
 }
 
-/// Creates a section of `count` slots for every kernel that uses one. Returns where slots start in
-/// machine code, bytes, and the kernels.
+/// Creates a section of `slots` for every kernel that uses one.
 pub(crate) fn lay_out<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &mut MergeResult<'d>,
-    count: u64,
+    slots: SlotRange,
     is_user: impl Fn(NodeId) -> bool,
-) -> (u64, Vec<TextureBank>) {
-    let base = start(objects, symbols, graph);
+) -> Vec<TextureBank> {
     let mut made = Vec::new();
     let used = banks(objects, symbols, graph, graph.entries()).filter(|&(entry, _)| is_user(entry));
     let mut used: Vec<_> =
@@ -72,7 +78,7 @@ pub(crate) fn lay_out<'d>(
         let (bytes, align) = (bank.data, bank.align());
         let function = merged.function(graph, entry);
         let draft = &mut merged.draft;
-        let name = draft.names.prefixed(half::IMAGES, draft.symbols[function].name);
+        let name = draft.names.prefixed(half::TEXTURE_SLOTS, draft.symbols[function].name);
         let reloc_name = draft.names.prefixed(b".rela", name);
         draft.section_strings.add(name);
         draft.section_strings.add(reloc_name);
@@ -83,8 +89,8 @@ pub(crate) fn lay_out<'d>(
         let output = &mut draft.sections[section];
         output.owner = Some(code);
         output.chunks = vec![InputChunk { offset: 0, bytes, mercury: &[] }];
-        output.size = base + 4 * count;
-        output.mercury_size = 4 * count;
+        output.size = slots.start + 4 * slots.count;
+        output.mercury_size = 4 * slots.count;
         let symbol = draft.symbols.push(OutSymbol::section(name, section));
         draft.locals.push(symbol);
         draft.sections[section].symbol = Some(symbol);
@@ -95,5 +101,5 @@ pub(crate) fn lay_out<'d>(
         merged.entry_banks.insert(BankKey { code, number: 0 }, section);
         made.push(TextureBank { entry, code, relocs });
     }
-    (base, made)
+    made
 }

@@ -9,7 +9,7 @@ use culd_cubin::elf::stt;
 use culd_reloc::{ReferenceTreatment, RelocDesc};
 use hashbrown::HashMap;
 
-use super::texture_banks::{self, TextureBank};
+use super::texture_banks::{self, SlotRange, TextureBank};
 use crate::base::half::Half;
 use crate::base::id::{IdVec, NodeId, OutSymbolId, SectionId};
 use crate::base::sort::list_sort;
@@ -20,20 +20,63 @@ use crate::draft::merged::MergeResult;
 use crate::objects::InputObjects;
 use crate::symbols::{Fate, Symbols};
 
-/// Symbol type and relocation type of each kind of reference, in the order in which nvlink sorts
-/// them.
-const KINDS: [(u8, u32); 3] = [TEXTURE, SAMPLER, SURFACE];
-const TEXTURE: (u8, u32) = (stt::CUDA_TEXTURE, 6);
-const SAMPLER: (u8, u32) = (stt::CUDA_SAMPLER, 7);
-const SURFACE: (u8, u32) = (stt::CUDA_SURFACE, 52);
-const SASS_SAMPLER: u32 = 101;
+/// A kind of reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReferenceKind {
+    Texture,
+    Sampler,
+    Surface,
+}
+
+impl ReferenceKind {
+    /// In the order in which nvlink sorts them.
+    const ALL: [ReferenceKind; 3] =
+        [ReferenceKind::Texture, ReferenceKind::Sampler, ReferenceKind::Surface];
+
+    /// The type of its symbols.
+    fn symbol_type(self) -> u8 {
+        match self {
+            ReferenceKind::Texture => stt::CUDA_TEXTURE,
+            ReferenceKind::Sampler => stt::CUDA_SAMPLER,
+            ReferenceKind::Surface => stt::CUDA_SURFACE,
+        }
+    }
+
+    /// The type of the record that the driver reads to fill a slot. In files with a Mercury half,
+    /// machine code has another type for samplers (case textures/samplers).
+    fn relocation_type(self, half: Half, with_mercury: bool) -> u32 {
+        match (half, self) {
+            (Half::Sass, ReferenceKind::Texture) => 6,
+            (Half::Sass, ReferenceKind::Sampler) if with_mercury => 101,
+            (Half::Sass, ReferenceKind::Sampler) => 7,
+            (Half::Sass, ReferenceKind::Surface) => 52,
+            (Half::Mercury, ReferenceKind::Texture) => 0x1000b,
+            (Half::Mercury, ReferenceKind::Sampler) => 0x1000c,
+            (Half::Mercury, ReferenceKind::Surface) => 0x1000d,
+        }
+    }
+}
+
+/// A texture, sampler or surface reference of the program.
+#[derive(Debug, Clone, Copy)]
+struct Reference {
+    symbol: OutSymbolId,
+    kind: ReferenceKind,
+}
+
+/// The record that the driver reads to fill a slot.
+pub(crate) struct SlotRecord {
+    /// Bytes from the start of the section of slots in its half.
+    pub(crate) offset: u64,
+    /// Relocation type.
+    pub(crate) relocation_type: u32,
+}
 
 /// The slot of one reference in the parameter banks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextureSlot {
     pub(crate) symbol: OutSymbolId,
-    /// Relocation type of the record that the driver reads to fill the slot.
-    pub(crate) kind: u32,
+    kind: ReferenceKind,
     /// Bytes from the start of the bank.
     pub(crate) offset: u64,
     /// The code of the entry whose parameter the reference is; `None` for references of the whole
@@ -50,12 +93,12 @@ struct SlotKinds {
 }
 
 impl SlotKinds {
-    /// The kind that a symbol type stands for.
-    fn of(kind: u8) -> Self {
+    /// The kind of references with this symbol type.
+    fn of(symbol_type: u8) -> Self {
         SlotKinds {
-            textures: kind == stt::CUDA_TEXTURE,
-            samplers: kind == stt::CUDA_SAMPLER,
-            surfaces: kind == stt::CUDA_SURFACE,
+            textures: symbol_type == stt::CUDA_TEXTURE,
+            samplers: symbol_type == stt::CUDA_SAMPLER,
+            surfaces: symbol_type == stt::CUDA_SURFACE,
         }
     }
 
@@ -74,11 +117,11 @@ impl SlotKinds {
     /// Whether the driver fills the slots of a kind for an entry. An entry that uses a surface gets
     /// the slots of all kinds; slots of surfaces are filled for every entry (case
     /// textures/kinds-used).
-    fn filled(self, kind: u32) -> bool {
+    fn filled(self, kind: ReferenceKind) -> bool {
         match kind {
-            _ if kind == TEXTURE.1 => self.textures || self.surfaces,
-            _ if kind == SAMPLER.1 => self.samplers || self.surfaces,
-            _ => true,
+            ReferenceKind::Texture => self.textures || self.surfaces,
+            ReferenceKind::Sampler => self.samplers || self.surfaces,
+            ReferenceKind::Surface => true,
         }
     }
 }
@@ -101,16 +144,17 @@ pub(crate) struct TextureSlots {
     /// Where slots start in bank 0 of machine code, bytes. In the Mercury half they have a section
     /// of their own, which starts with slot 0.
     base: u64,
-    /// The program has references, and the file has a Mercury half with sections for the slots.
-    in_images: bool,
+    /// The program has references, and the file has a Mercury half, in which the slots have
+    /// sections of their own.
+    with_mercury: bool,
     /// In node order.
     pub(crate) users: Vec<SlotUser>,
 }
 
 impl TextureSlots {
     /// Slots for the references of `order`, from byte `base` of bank 0 on; without users yet.
-    fn new(draft: &Draft<'_>, order: &[(OutSymbolId, u32)], base: u64) -> Self {
-        let slot = |(&(symbol, kind), offset): (&(OutSymbolId, u32), u64)| TextureSlot {
+    fn new(draft: &Draft<'_>, order: &[Reference], base: u64) -> Self {
+        let slot = |(&Reference { symbol, kind }, offset): (&Reference, u64)| TextureSlot {
             symbol,
             kind,
             offset,
@@ -118,8 +162,8 @@ impl TextureSlots {
         };
         let slots: Vec<TextureSlot> = order.iter().zip((base..).step_by(4)).map(slot).collect();
         let offsets = slots.iter().map(|slot| (slot.symbol, slot.offset)).collect();
-        let in_images = draft.flavour == Flavour::Mercury;
-        TextureSlots { slots, offsets, base, in_images, users: Vec::new() }
+        let with_mercury = draft.flavour == Flavour::Mercury;
+        TextureSlots { slots, offsets, base, with_mercury, users: Vec::new() }
     }
 
     /// The offset of a reference's slot: from the start of bank 0 in machine code, from the first
@@ -136,33 +180,27 @@ impl TextureSlots {
     /// type for a place in a bank gives the offset in the bank, every other type the offset from
     /// the first slot (case textures/in-registers).
     pub(crate) fn value(&self, symbol: OutSymbolId, half: Half, desc: &RelocDesc) -> u64 {
-        let number = self.in_images && !desc.has_bank();
+        let number = self.with_mercury && !desc.has_bank();
         self.offset(symbol, if number { Half::Mercury } else { half })
     }
 
     /// Where slots start in machine code, bytes from the start of bank 0; `None` if there are no
     /// slots or no Mercury half.
-    pub(crate) fn images(&self) -> Option<u64> {
-        self.in_images.then_some(self.base)
+    pub(crate) fn start_with_mercury(&self) -> Option<u64> {
+        self.with_mercury.then_some(self.base)
     }
 
     /// With `-r`, the value that nvlink writes into machine code for a reference whose record is
     /// kept: the present start of the slots for a place in a bank, 0 for any other type (case
     /// textures/in-registers with -r).
-    pub(crate) fn place_holder(&self, desc: &RelocDesc) -> Option<u64> {
-        self.images().map(|base| if desc.has_bank() { base } else { 0 })
+    pub(crate) fn placeholder(&self, desc: &RelocDesc) -> Option<u64> {
+        self.start_with_mercury().map(|base| if desc.has_bank() { base } else { 0 })
     }
 
-    /// Offset and relocation type of the record of a slot in one half.
-    pub(crate) fn record(&self, slot: &TextureSlot, half: Half) -> (u64, u32) {
-        let kind = match half {
-            // In files with a Mercury half, machine code has another type for samplers (case
-            // textures/samplers).
-            Half::Sass if self.in_images && slot.kind == SAMPLER.1 => SASS_SAMPLER,
-            Half::Sass => slot.kind,
-            Half::Mercury => mercury_kind(slot.kind),
-        };
-        (self.offset(slot.symbol, half), kind)
+    /// The record of a slot in one half.
+    pub(crate) fn record(&self, slot: &TextureSlot, half: Half) -> SlotRecord {
+        let relocation_type = slot.kind.relocation_type(half, self.with_mercury);
+        SlotRecord { offset: self.offset(slot.symbol, half), relocation_type }
     }
 
     /// The slots that the driver fills for an entry, by offset. Slots for parameters of other
@@ -178,8 +216,8 @@ impl TextureSlots {
 
     /// Number of textures, surfaces and samplers of an entry.
     pub(crate) fn counts(&self, user: &SlotUser) -> [usize; 3] {
-        [TEXTURE, SURFACE, SAMPLER]
-            .map(|(_, kind)| self.filled_for(user).filter(|slot| slot.kind == kind).count())
+        [ReferenceKind::Texture, ReferenceKind::Surface, ReferenceKind::Sampler]
+            .map(|kind| self.filled_for(user).filter(|slot| slot.kind == kind).count())
     }
 }
 
@@ -203,7 +241,7 @@ pub(crate) fn lay_out<'d>(
     }
     let order = list_sort(&references, &|_, _| true);
     if merged.draft.flavour == Flavour::Mercury {
-        return Ok(in_images(objects, symbols, graph, merged, &order));
+        return Ok(lay_out_with_mercury(objects, symbols, graph, merged, &order));
     }
     // Kernels that are only kept because their address is taken count too (case
     // selection/slots-of-kept-kernels).
@@ -248,7 +286,7 @@ pub(super) fn name_offsets(merged: &mut MergeResult<'_>) {
     }
     let draft = &mut merged.draft;
     draft.add_lost_section_name(b".nv.constant0");
-    for (symbol, _) in references {
+    for Reference { symbol, .. } in references {
         let name = draft.names.prefixed(b"$NVLINKBINDLESSOFF_", draft.symbols[symbol].name);
         draft.add_lost_name(name);
     }
@@ -266,37 +304,29 @@ pub(crate) fn of_object(
         return TextureSlots::default();
     }
     let base = texture_banks::start(objects, symbols, graph);
-    TextureSlots { base, in_images: true, ..TextureSlots::default() }
+    TextureSlots { base, with_mercury: true, ..TextureSlots::default() }
 }
 
 /// As [`lay_out`] for files with a Mercury half, where slots have sections of their own.
-fn in_images<'d>(
+fn lay_out_with_mercury<'d>(
     objects: &InputObjects<'d>,
     symbols: &Symbols,
     graph: &CallGraph,
     merged: &mut MergeResult<'d>,
-    order: &[(OutSymbolId, u32)],
+    order: &[Reference],
 ) -> TextureSlots {
     let uses = uses(objects, symbols, graph);
-    let count = order.len() as u64;
-    let (base, made) =
-        texture_banks::lay_out(objects, symbols, graph, merged, count, |entry| uses[entry].any());
-    let mut slots = TextureSlots::new(&merged.draft, order, base);
+    let start = texture_banks::start(objects, symbols, graph);
+    let range = SlotRange { start, count: order.len() as u64 };
+    let is_user = |entry| uses[entry].any();
+    let made = texture_banks::lay_out(objects, symbols, graph, merged, range, is_user);
+    let mut slots = TextureSlots::new(&merged.draft, order, start);
     for TextureBank { entry, code, relocs } in made {
         let user = SlotUser { entry, uses: uses[entry], code, relocs };
         merged.draft.sections[relocs].dropped = slots.filled_for(&user).next().is_none();
         slots.users.push(user);
     }
     slots
-}
-
-/// The Mercury relocation type that stands for a CUDA one.
-fn mercury_kind(kind: u32) -> u32 {
-    match kind {
-        _ if kind == TEXTURE.1 => 0x1000b,
-        _ if kind == SAMPLER.1 => 0x1000c,
-        _ => 0x1000d,
-    }
 }
 
 /// True if a kernel that is not in the program has a reference as parameter, and that name was
@@ -314,15 +344,15 @@ fn any_deleted(objects: &InputObjects<'_>, symbols: &Symbols, graph: &CallGraph)
 }
 
 /// All references by kind, each kind in the reverse order of creation.
-fn references(merged: &MergeResult<'_>) -> Vec<(OutSymbolId, u32)> {
-    let of_kind = |(kind, reloc): (u8, u32)| {
+fn references(merged: &MergeResult<'_>) -> Vec<Reference> {
+    let of_kind = |kind: ReferenceKind| {
         let all = merged.draft.symbols.iter();
-        let found = all.filter(move |(_, symbol)| symbol.info & 15 == kind);
-        let mut found: Vec<_> = found.map(|(id, _)| (id, reloc)).collect();
+        let found = all.filter(move |(_, symbol)| symbol.info & 15 == kind.symbol_type());
+        let mut found: Vec<_> = found.map(|(symbol, _)| Reference { symbol, kind }).collect();
         found.reverse();
         found
     };
-    KINDS.into_iter().flat_map(of_kind).collect()
+    ReferenceKind::ALL.into_iter().flat_map(of_kind).collect()
 }
 
 /// The kinds of slot that each function needs with all it reaches: those of its records whose value
@@ -346,9 +376,9 @@ fn uses(
             for record in section.relocations().iter() {
                 let symbol = object.symbol(record.symbol);
                 let desc = culd_reloc::lookup(record.kind);
-                let slot =
+                let is_slot =
                     desc.is_some_and(|desc| desc.against_reference() == ReferenceTreatment::Slot);
-                if !slot || !symbol.is_reference() {
+                if !is_slot || !symbol.is_reference() {
                     continue;
                 }
                 let uses = SlotKinds::of(symbol.kind());

@@ -25,7 +25,7 @@ use crate::options::LinkOptions;
 const MAX_PADDING: u64 = 1 << 16;
 
 /// Moves slots and variables to the places that the index file gives. The caller keeps the error:
-/// [`crate::check`] reports it after other messages.
+/// [`mod@crate::check`] reports it after other messages.
 pub(crate) fn place<'d>(
     objects: &InputObjects<'d>,
     merged: &mut MergeResult<'d>,

@@ -8,11 +8,13 @@ use hashbrown::{HashMap, HashSet};
 
 use super::kind::SectionKind;
 use super::offset_map::OffsetMaps;
-use super::relocs::RelocSource;
+use super::relocs::{PatchedRange, RelocSource};
 use super::section::InputChunk;
 use super::unified::UnifiedTables;
 use super::{Draft, FixedSections};
-use crate::base::id::{BankId, IdVec, NodeId, ObjectId, OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{
+    AllocationId, BankId, IdVec, NodeId, ObjectId, OutSymbolId, SectionId, SharedId, SymbolId,
+};
 use crate::base::names::Names;
 use crate::callgraph::CallGraph;
 use crate::objects::InputObjects;
@@ -73,29 +75,38 @@ pub(crate) struct FunctionBank<'d> {
     /// Relocation records that patch the bank, in file order: Mercury's jump tables have some.
     /// Those of replaced copies are kept, except in 13.5 (case literals/jump-tables-of-copies).
     pub(crate) sources: Vec<RelocSource>,
-    /// Offsets of its literals with records, and of copies that lost.
-    pub(crate) starts: Vec<u64>,
-    /// The section of a function of the driver: empty, until the bank has been appended to those of
-    /// other entries and literals of a function that this one calls come behind.
-    pub(crate) own: Option<SectionId>,
-    /// Banks of functions that this one calls, and their offsets behind its own literals.
-    pub(crate) behind: Vec<(BankId, u64)>,
+    /// Offsets of its literals with records, and of copies that lost, bytes.
+    pub(crate) literal_starts: Vec<u64>,
+    /// Only of a function of the driver: its section. That stays empty until the bank has been
+    /// appended to those of other entries; then literals of functions that this one calls go there.
+    pub(crate) driver_section: Option<SectionId>,
+    /// Only of a function of the driver: banks of functions that it calls, which follow its own
+    /// literals.
+    pub(crate) appended: Vec<AppendedBank>,
+}
+
+/// A bank inside the bank of a function of the driver.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AppendedBank {
+    pub(crate) bank: BankId,
+    /// Bytes from the start of the outer bank.
+    pub(crate) offset: u64,
 }
 
 impl FunctionBank<'_> {
     /// The records, grouped by literal. The output lists the groups in reverse order.
     pub(crate) fn records(&self) -> Vec<RelocSource> {
-        let mut starts = self.starts.clone();
+        let mut starts = self.literal_starts.clone();
         starts.sort_unstable();
         starts.dedup();
         let ends = starts.iter().skip(1).copied().chain([self.size]);
         let literal = |(start, end): (&u64, u64)| {
             let part = move |source: &RelocSource| {
-                let (first, last) = source.within;
-                let first = start.saturating_sub(source.base).max(first);
-                let last = end.saturating_sub(source.base).min(last);
-                let within = (first, last);
-                (first < last).then_some(RelocSource { within, ..*source })
+                let within = PatchedRange {
+                    start: start.saturating_sub(source.base).max(source.within.start),
+                    end: end.saturating_sub(source.base).min(source.within.end),
+                };
+                (within.start < within.end).then_some(RelocSource { within, ..*source })
             };
             self.sources.iter().filter_map(part).collect::<Vec<_>>()
         };
@@ -113,52 +124,92 @@ impl FunctionBank<'_> {
             emptied: false,
             lost_at: None,
             sources: Vec::new(),
-            starts: Vec::new(),
-            own: None,
-            behind: Vec::new(),
+            literal_starts: Vec::new(),
+            driver_section: None,
+            appended: Vec::new(),
         }
     }
 }
 
-/// Known facts about a shared variable's name.
+/// A shared variable, by name. Shared memory without a symbol counts as a variable of its own.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SharedGroup {
+pub(crate) struct SharedVariable {
     pub(crate) defined: bool,
     /// Bytes.
     pub(crate) size: u64,
-    /// Its node, as long as it is an `extern` array without size.
-    pub(crate) unsized_node: Option<usize>,
-    /// It is not a variable, but shared memory of an entry in which an object has no variable.
-    pub(crate) bare: bool,
+    /// Its allocation, as long as it is an `extern` array without size.
+    pub(crate) unsized_allocation: Option<AllocationId>,
 }
 
-/// An item of the layout of shared memory.
+/// What an allocation in shared memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AllocationKind {
+    /// A definition of a variable, or an `extern` array without size.
+    Variable,
+    /// A kernel's section of shared memory for which an object of nvlink has no symbol.
+    Unnamed,
+    /// A kernel's section of a whole program: ptxas has placed the variables in it.
+    WholeProgram,
+}
+
+/// A piece of shared memory that the linker places as a whole.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SharedNode {
-    /// The variable, see [`crate::draft::section::OutSymbol::shared`].
-    pub(crate) group: u32,
+pub(crate) struct SharedAllocation {
+    pub(crate) kind: AllocationKind,
+    pub(crate) variable: SharedId,
+    /// Bytes.
     pub(crate) size: u64,
+    /// Bytes.
     pub(crate) align: u64,
     /// False for an `extern` array without size.
     pub(crate) defined: bool,
-    /// The code section of the entry inside which it was declared, if there is one.
-    pub(crate) own: Option<SectionId>,
-    /// It is a section of a whole program, with variables that ptxas has placed.
-    pub(crate) laid_out: bool,
-    /// The place that ptxas gave it in the kernel's memory, in a whole program.
-    pub(crate) place: Option<u64>,
+    /// The code section of the kernel inside which it was declared; `None` for the pool.
+    pub(crate) kernel_code: Option<SectionId>,
+    /// The offset that ptxas gave a variable in the memory of a whole program's kernel, bytes.
+    pub(crate) fixed_offset: Option<u64>,
 }
 
-/// All shared variables.
+impl SharedAllocation {
+    /// True for a variable that no kernel declares: it can have several users.
+    pub(crate) fn is_pool(&self) -> bool {
+        self.kernel_code.is_none()
+    }
+}
+
+/// All shared variables, and what is allocated for them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedVariables {
-    pub(crate) groups: Vec<SharedGroup>,
+    pub(crate) variables: IdVec<SharedId, SharedVariable>,
     /// In order of creation.
-    pub(crate) nodes: Vec<SharedNode>,
-    /// Some node was created for an array without size.
+    pub(crate) allocations: IdVec<AllocationId, SharedAllocation>,
+    /// Some allocation was created for an array without size.
     pub(crate) any_extern: bool,
     /// A whole program has a section for such arrays, perhaps without a symbol.
     pub(crate) whole_pool: bool,
+}
+
+impl SharedVariables {
+    /// Allocates `size` bytes of shared memory without a symbol for the kernel with the code
+    /// section `kernel_code`.
+    pub(crate) fn allocate_unnamed(
+        &mut self,
+        kind: AllocationKind,
+        kernel_code: Option<SectionId>,
+        size: u64,
+        align: u64,
+    ) {
+        let variable = SharedVariable { defined: true, size, unsized_allocation: None };
+        let variable = self.variables.push(variable);
+        self.allocations.push(SharedAllocation {
+            kind,
+            variable,
+            size,
+            align,
+            defined: true,
+            kernel_code,
+            fixed_offset: None,
+        });
+    }
 }
 
 /// A tentative definition.

@@ -5,7 +5,7 @@ use culd_cubin::SectionIndex;
 use crate::base::half::Half;
 use crate::base::id::{ObjectId, RelocId, SectionId, SymbolId};
 
-/// An input relocation section whose records go into an output one.
+/// Records of an input relocation section that go into an output one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RelocSource {
     pub(crate) object: ObjectId,
@@ -16,14 +16,39 @@ pub(crate) struct RelocSource {
     pub(crate) base: u64,
     /// The same in the Mercury half.
     pub(crate) mercury_base: u64,
-    /// Only records with offsets in this range of the patched section.
-    pub(crate) within: (u64, u64),
-    /// Of a REL section: only the records that got an addend if true, only the others if false.
-    pub(crate) moved: bool,
+    /// Only the records with offsets in this range of the patched section.
+    pub(crate) within: PatchedRange,
+    /// Only the records that have this form in the output.
+    pub(crate) form: RecordForm,
 }
 
-/// The range of a whole section.
-pub(crate) const WHOLE_SECTION: (u64, u64) = (0, u64::MAX);
+/// A range of the section that records patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PatchedRange {
+    /// Bytes.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) end: u64,
+}
+
+impl PatchedRange {
+    pub(crate) const WHOLE: PatchedRange = PatchedRange { start: 0, end: u64::MAX };
+
+    pub(crate) fn contains(self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end
+    }
+}
+
+/// The form of a record in the output. A REL section of an input may have records of both forms
+/// (case relocations/rel-sections-90).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordForm {
+    /// REL or RELA, as in the input.
+    AsInInput,
+    /// RELA for a REL record: it gets an addend, see
+    /// [`crate::draft::merged::MergeResult::gets_addend`].
+    RelaOfRel,
+}
 
 impl RelocSource {
     /// Where the chunk of the patched section starts in the output section of a half, bytes.

@@ -6,7 +6,7 @@ use culd_cubin::unified::SLOT;
 
 use super::kind::SectionKind;
 use crate::base::half::{Half, HalfBytes};
-use crate::base::id::{NameId, OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{NameId, OutSymbolId, SectionId, SharedId, SymbolId};
 
 /// Input bytes at an offset of an output section.
 #[derive(Debug, Clone, Copy)]
@@ -130,6 +130,11 @@ impl<'d> OutSection<'d> {
         offset
     }
 
+    /// Bytes of the section in the file.
+    pub(crate) fn file_size(&self) -> u64 {
+        if self.kind.is_nobits() { 0 } else { self.size }
+    }
+
     /// Bytes of the section in a half.
     pub(crate) fn size_in(&self, half: Half) -> u64 {
         match self.kind {
@@ -188,8 +193,8 @@ pub(crate) struct OutSymbol {
     pub(crate) size: u64,
     /// The program symbol that it stands for; `None` for section symbols.
     pub(crate) program: Option<SymbolId>,
-    /// Its place in the list of shared variables, if it is one.
-    pub(crate) shared: Option<u32>,
+    /// The shared variable that it names, if it is one.
+    pub(crate) shared: Option<SharedId>,
     /// It was created, but the file does not have it.
     pub(crate) dropped: bool,
 }

@@ -2,6 +2,7 @@
 
 use culd_cubin::encode;
 
+use crate::base::half::{BothHalves, Halves};
 use crate::base::id::{IdVec, OutSymbolId, RelocId, SectionId};
 use crate::draft::Draft;
 use crate::objects::InputObjects;
@@ -17,6 +18,17 @@ pub(crate) struct SyntheticContents {
     bytes: Vec<Vec<u8>>,
 }
 
+impl Halves<SyntheticContents> {
+    /// Sets the contents of a section in both halves; only in machine code if the file has no other
+    /// half.
+    pub(crate) fn set_both(&mut self, section: SectionId, bytes: BothHalves<Vec<u8>>) {
+        self.sass.set(section, bytes.sass);
+        if let Some(mercury) = &mut self.mercury {
+            mercury.set(section, bytes.mercury);
+        }
+    }
+}
+
 impl SyntheticContents {
     pub(crate) fn new(draft: &Draft<'_>) -> Self {
         let sections = IdVec::filled(None, draft.sections.len());
@@ -29,7 +41,7 @@ impl SyntheticContents {
         self.bytes.push(bytes);
     }
 
-    /// Size of the contents of `section`, if it has any here.
+    /// Size of the contents of `section`, if it has any here, bytes.
     pub(crate) fn size(&self, section: SectionId) -> Option<u64> {
         self.sections[section].map(|content| self.size_of(content))
     }

@@ -74,25 +74,25 @@ impl OutputChunk<'_> {
 }
 
 /// Splits a file of `size` bytes into chunks without gaps.
-pub(crate) fn chunks(mut pieces: &[FileRange], size: u64) -> impl Iterator<Item = OutputChunk<'_>> {
+pub(crate) fn chunks(mut ranges: &[FileRange], size: u64) -> impl Iterator<Item = OutputChunk<'_>> {
     let mut start = 0;
     std::iter::from_fn(move || {
-        pieces.first()?;
-        let count = pieces.iter().take_while(|piece| piece.end - start <= CHUNK).count().max(1);
-        let (taken, rest) = pieces.split_at(count);
+        ranges.first()?;
+        let count = ranges.iter().take_while(|range| range.end - start <= CHUNK).count().max(1);
+        let (taken, rest) = ranges.split_at(count);
         let end = rest.first().map_or(size, |next| next.start);
         let chunk = OutputChunk { ranges: taken, start, end };
-        (pieces, start) = (rest, end);
+        (ranges, start) = (rest, end);
         Some(chunk)
     })
 }
 
-/// Splits every gap between `pieces` that is larger than a chunk into ranges of zeros, so that a
+/// Splits every gap between `ranges` that is larger than a chunk into ranges of zeros, so that a
 /// large alignment takes no more memory than other contents. Only for a file whose size was
 /// checked: a gap can have many ranges.
-pub(crate) fn split_gaps(pieces: &mut Vec<FileRange>) {
+pub(crate) fn split_gaps(ranges: &mut Vec<FileRange>) {
     let large = |pair: &[FileRange]| pair[1].start - pair[0].end > CHUNK;
-    let gaps: Vec<FileRange> = pieces
+    let gaps: Vec<FileRange> = ranges
         .windows(2)
         .filter(|pair| large(pair))
         .flat_map(|pair| {
@@ -106,8 +106,8 @@ pub(crate) fn split_gaps(pieces: &mut Vec<FileRange>) {
         })
         .collect();
     if !gaps.is_empty() {
-        pieces.extend(gaps);
-        pieces.sort_by_key(|piece| piece.start);
+        ranges.extend(gaps);
+        ranges.sort_by_key(|range| range.start);
     }
 }
 
@@ -121,9 +121,9 @@ pub(crate) struct FileMap {
 impl FileMap {
     /// A map with the file header, and capacity for `count` more ranges.
     pub(crate) fn new(header: u64, count: usize) -> Self {
-        let mut pieces = FileMap { list: Vec::with_capacity(count + 1), end: 0 };
-        pieces.add(RangeContent::FileHeader, header, 1);
-        pieces
+        let mut map = FileMap { list: Vec::with_capacity(count + 1), end: 0 };
+        map.add(RangeContent::FileHeader, header, 1);
+        map
     }
 
     /// Reserves `size` bytes at the next multiple of `align`; returns their offset.
@@ -134,10 +134,10 @@ impl FileMap {
     }
 
     /// As [`FileMap::skip`], for a range with contents.
-    pub(crate) fn add(&mut self, what: RangeContent, size: u64, align: u64) -> u64 {
+    pub(crate) fn add(&mut self, content: RangeContent, size: u64, align: u64) -> u64 {
         let start = self.skip(size, align);
         if size != 0 {
-            self.list.push(FileRange { content: what, start, end: self.end });
+            self.list.push(FileRange { content, start, end: self.end });
         }
         start
     }
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn a_gap_is_written_in_pieces() {
-        let piece = |start, end| FileRange { content: RangeContent::FileHeader, start, end };
+        let range = |start, end| FileRange { content: RangeContent::FileHeader, start, end };
         let far = 10 * CHUNK + 100;
-        let mut pieces = vec![piece(0, 64), piece(64 + CHUNK, 80 + CHUNK), piece(far, far + 8)];
-        split_gaps(&mut pieces);
-        let chunks: Vec<_> = chunks(&pieces, far + 8).collect();
+        let mut ranges = vec![range(0, 64), range(64 + CHUNK, 80 + CHUNK), range(far, far + 8)];
+        split_gaps(&mut ranges);
+        let chunks: Vec<_> = chunks(&ranges, far + 8).collect();
         assert!(chunks.iter().all(|chunk| chunk.size() as u64 <= 2 * CHUNK));
         let ends = chunks.iter().map(|chunk| chunk.end);
         assert!(chunks.iter().skip(1).map(|chunk| chunk.start).eq(ends.take(chunks.len() - 1)));
@@ -182,6 +182,6 @@ mod tests {
         assert_eq!(first.map(|chunk| chunk.start), Some(0));
         assert_eq!(last.map(|chunk| chunk.end), Some(far + 8));
         // A gap that fits into a chunk is not split.
-        assert!(matches!(pieces[1].content, RangeContent::FileHeader));
+        assert!(matches!(ranges[1].content, RangeContent::FileHeader));
     }
 }

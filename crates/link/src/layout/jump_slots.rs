@@ -12,7 +12,7 @@
 use culd_cubin::capmerc;
 use culd_cubin::unified::SLOT;
 
-use crate::base::half::HalfBytes;
+use crate::base::half::{BothHalves, HalfBytes};
 use crate::base::id::SectionId;
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::MergeResult;
@@ -23,13 +23,13 @@ use crate::symbols::Symbols;
 /// Mercury code of the padding after the last slot: a group of eight instructions without records.
 const LAST_PADDING: [u8; 2] = [0x50, 4];
 
-/// Both halves of the table, machine code first. With `for_debugger`, padding is kept as it is
+/// Both halves of the table. With `for_debugger`, padding is kept as it is
 /// (docs/DIFFERENCES.md, slots-for-debugger).
 pub(crate) fn table(
     objects: &InputObjects<'_>,
     merged: &MergeResult<'_>,
     for_debugger: bool,
-) -> (Vec<u8>, Vec<u8>) {
+) -> BothHalves<Vec<u8>> {
     let keeps_padding = merged.draft.dialect.slots_keep_padding;
     let mut slots = Vec::with_capacity(merged.unified.slots.len());
     for slot in &merged.unified.slots {
@@ -67,15 +67,15 @@ pub(crate) fn table(
         padding.chain(repeated).take(INSTRUCTIONS).for_each(|word| code.extend_from_slice(word));
         entries.push(Some(&LAST_PADDING));
     }
-    (code, capmerc::encode(&entries))
+    BothHalves { sass: code, mercury: capmerc::encode(&entries) }
 }
 
-/// With `-r`: both halves of the slots, which are sections of their own.
+/// With `-r`: the slots, which are sections of their own.
 pub(crate) fn slots_of_object(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     merged: &MergeResult<'_>,
-) -> Vec<(SectionId, Vec<u8>, Vec<u8>)> {
+) -> Vec<(SectionId, BothHalves<Vec<u8>>)> {
     let sections = merged.draft.sections.iter();
     let slots =
         sections.filter(|(_, section)| section.kind == SectionKind::JumpSlots && !section.dropped);
@@ -83,10 +83,10 @@ pub(crate) fn slots_of_object(
         let program = merged.draft.symbols[section.function?].program?;
         let site = symbols.all[program].definition?;
         let size = objects[site.object].mercury_symbol(site.index)?.size;
-        let part = section.chunks.first()?;
-        let slot =
-            SlotCode::read_again(HalfBytes { sass: part.bytes, mercury: part.mercury }, size);
-        Some((id, slot.sass.into_owned(), slot.mercury.into_owned()))
+        let chunk = section.chunks.first()?;
+        let bytes = HalfBytes { sass: chunk.bytes, mercury: chunk.mercury };
+        let SlotCode { sass, mercury, .. } = SlotCode::read_again(bytes, size);
+        Some((id, BothHalves { sass: sass.into_owned(), mercury: mercury.into_owned() }))
     });
     halves.collect()
 }

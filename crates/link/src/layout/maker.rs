@@ -20,7 +20,7 @@ use crate::base::half::Half;
 use crate::base::id::{NodeId, OutSymbolId, SectionId};
 use crate::base::session::{LIST_WORK, LISTS_PER_TASK, Session};
 use crate::callgraph::CallGraph;
-use crate::data::textures::TextureSlots;
+use crate::data::textures::{SlotRecord, TextureSlots};
 use crate::draft::Draft;
 use crate::draft::merged::MergeResult;
 use crate::draft::unified::UnifiedEntry;
@@ -229,15 +229,15 @@ impl ContentMaker<'_, '_> {
         };
         let mut dead = self.graph.dead_aliases().iter().peekable();
         for (place, node) in self.graph.nodes.ids().enumerate() {
-            while let Some(&(_, prototype)) = dead.next_if(|&&(before, _)| before <= place) {
-                record(0, prototype);
+            while let Some(alias) = dead.next_if(|alias| alias.nodes_before <= place) {
+                record(0, alias.prototype);
             }
             let listed = !self.graph.is_address_taken(node);
             if let Some(prototype) = self.graph.prototype(node).filter(|_| listed) {
                 record(self.function(node), prototype);
             }
         }
-        dead.for_each(|&(_, prototype)| record(0, prototype));
+        dead.for_each(|alias| record(0, alias.prototype));
         out
     }
 
@@ -260,11 +260,11 @@ impl ContentMaker<'_, '_> {
         for user in &self.slots.users {
             let mut out = Vec::new();
             for slot in self.slots.filled_for(user).rev() {
-                let (offset, kind) = self.slots.record(slot, self.half);
+                let SlotRecord { offset, relocation_type } = self.slots.record(slot, self.half);
                 let symbol = self.symbol(slot.symbol);
                 match draft.sections[user.relocs].sh_type {
-                    sht::RELA => encode::write_rela(&mut out, offset, symbol, kind, 0),
-                    _ => encode::write_rel(&mut out, offset, symbol, kind),
+                    sht::RELA => encode::write_rela(&mut out, offset, symbol, relocation_type, 0),
+                    _ => encode::write_rel(&mut out, offset, symbol, relocation_type),
                 }
             }
             contents.set(user.relocs, out);

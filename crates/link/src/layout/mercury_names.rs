@@ -19,7 +19,7 @@ const RENAMED: [(&[u8], &[u8]); 4] = [
     (USER, b".nv.constant3"),
     (ADDRESSES, b".nv.constant4"),
     (OPTIMIZER, b".nv.constant2."),
-    (half::IMAGES, b".nv.constant0."),
+    (half::TEXTURE_SLOTS, b".nv.constant0."),
 ];
 
 /// Bytes of the gap after `.shstrtab`: the length of the names `.symtab_shndx` and

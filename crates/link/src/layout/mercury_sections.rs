@@ -12,7 +12,7 @@ use super::contents::SyntheticContents;
 use super::file_map::{FileMap, FileTable, RangeContent};
 use super::numbers::{Numbers, SYMTAB_INDEX};
 use super::strings::StringTable;
-use crate::base::half::Half;
+use crate::base::half::{BothHalves, Half};
 use crate::base::id::{IdVec, OutSymbolId, SectionId};
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
@@ -88,10 +88,10 @@ pub(crate) fn high_indices(
     draft: &Draft<'_>,
     numbers: &Numbers,
     mercury_sections: Option<&MercurySections>,
-) -> (Vec<u8>, Vec<u8>) {
+) -> BothHalves<Vec<u8>> {
     let sass = vec![0; 4 * numbers.symbol_count()];
     let mut mercury = sass.clone();
-    let Some(mercury_sections) = mercury_sections else { return (sass, mercury) };
+    let Some(mercury_sections) = mercury_sections else { return BothHalves { sass, mercury } };
     for (&symbol, entry) in numbers.symbols.iter().zip(mercury.chunks_exact_mut(4).skip(1)) {
         let section = draft.symbols[symbol].section;
         let index = section.map_or(0, |section| mercury_sections.index(section));
@@ -99,7 +99,7 @@ pub(crate) fn high_indices(
             entry.copy_from_slice(&index.to_le_bytes());
         }
     }
-    (sass, mercury)
+    BothHalves { sass, mercury }
 }
 
 impl MercurySections {

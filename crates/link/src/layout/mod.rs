@@ -26,9 +26,12 @@ use self::maker::ContentMaker;
 use self::numbers::Numbers;
 use self::place::{FileLayout, SectionNames};
 use self::sass_attributes::SassAttributes;
+use crate::attributes::Attributes;
 use crate::base::half::{Half, Halves};
 use crate::base::id::{IdVec, SectionId};
 use crate::base::session::{LIST_WORK, Session};
+use crate::callgraph::CallGraph;
+use crate::draft::merged::MergeResult;
 use crate::program::LinkedProgram;
 use crate::relocs::debug::RebuiltDebug;
 use crate::relocs::relocated::ResolvedRelocs;
@@ -53,21 +56,7 @@ pub(crate) fn assemble(
 ) -> (Halves<SyntheticContents>, FileLayout) {
     let LinkedProgram { graph, merged, data, attributes, .. } = program;
     synthetic::drop_empty(merged, graph, &data.synthetic, attributes, relocated.leading());
-    for &(node, barriers) in &attributes.flag_barriers.changed {
-        if let Some(code) = merged.code(graph, node) {
-            let flags = &mut merged.draft.sections[code].flags;
-            *flags = *flags & !shf::BARRIERS | shf::barriers(barriers);
-        }
-    }
-    if merged.draft.dialect.raises_registers_of_code {
-        for (&entry, facts) in graph.entries().iter().zip(&attributes.entries) {
-            // On sm_90 the compiler writes 0, which stays unless the number is raised.
-            let raised = facts.registers > attributes.registers[entry];
-            if let Some(code) = merged.code(graph, entry).filter(|_| raised) {
-                merged.draft.sections[code].registers = facts.registers as u8;
-            }
-        }
-    }
+    set_code_headers(merged, graph, attributes);
     let mut high_indices = None;
     if merged.draft.flavour == Flavour::Mercury {
         high_indices = mercury_sections::keep_high_indices(&mut merged.draft);
@@ -80,12 +69,10 @@ pub(crate) fn assemble(
         || contents(session, program, rebuilt, relocated, &numbers),
         || SectionNames::new(&program.merged.draft, &numbers),
     );
-    if let (Some(section), Some(mercury)) = (high_indices, &mut contents.mercury) {
+    if let Some(section) = high_indices {
         let headers = sections.mercury.as_ref();
-        let (indices, mercury_indices) =
-            mercury_sections::high_indices(&program.merged.draft, &numbers, headers);
-        contents.sass.set(section, indices);
-        mercury.set(section, mercury_indices);
+        let indices = mercury_sections::high_indices(&program.merged.draft, &numbers, headers);
+        contents.set_both(section, indices);
     }
     synthetic::set_sizes(&mut program.merged.draft, &contents.sass);
     let layout =
@@ -93,6 +80,28 @@ pub(crate) fn assemble(
     (contents, layout)
 }
 
+/// Sets the numbers of barriers and registers in the headers of code to those that entries have
+/// with all that they reach.
+fn set_code_headers(merged: &mut MergeResult<'_>, graph: &CallGraph, attributes: &Attributes<'_>) {
+    for &(node, barriers) in &attributes.flag_barriers.changed {
+        if let Some(code) = merged.code(graph, node) {
+            let flags = &mut merged.draft.sections[code].flags;
+            *flags = *flags & !shf::BARRIERS | shf::barriers(barriers);
+        }
+    }
+    if !merged.draft.dialect.raises_registers_of_code {
+        return;
+    }
+    for (&entry, facts) in graph.entries().iter().zip(&attributes.entries) {
+        // On sm_90 the compiler writes 0, which stays unless the number is raised.
+        let raised = facts.registers > attributes.registers[entry];
+        if let Some(code) = merged.code(graph, entry).filter(|_| raised) {
+            merged.draft.sections[code].registers = facts.registers as u8;
+        }
+    }
+}
+
+/// The contents of all sections that are not copied, except the tables of section indices.
 fn contents(
     session: &Session,
     program: &LinkedProgram<'_, '_>,
@@ -100,7 +109,26 @@ fn contents(
     relocated: &Halves<ResolvedRelocs>,
     numbers: &Numbers,
 ) -> Halves<SyntheticContents> {
-    let LinkedProgram { objects, symbols, graph, merged, data, attributes, options, .. } = program;
+    let work = LIST_WORK * program.graph.nodes.len();
+    let halves = || synthetic_contents(session, program, relocated, numbers);
+    let (mut contents, notes) = session.join(work, halves, || notes_of(program));
+    for (section, bytes) in rebuilt.into_contents().chain(notes) {
+        contents.sass.set(section, bytes);
+    }
+    if contents.mercury.is_some() {
+        set_jump_slots(program, &mut contents);
+    }
+    contents
+}
+
+/// The contents of synthetic sections.
+fn synthetic_contents(
+    session: &Session,
+    program: &LinkedProgram<'_, '_>,
+    relocated: &Halves<ResolvedRelocs>,
+    numbers: &Numbers,
+) -> Halves<SyntheticContents> {
+    let LinkedProgram { objects, graph, merged, data, attributes, options, .. } = program;
     let slots = &data.slots;
     let leading = ContentMaker {
         graph,
@@ -115,48 +143,36 @@ fn contents(
     };
     let filled =
         |maker: ContentMaker<'_, '_>| synthetic::contents(session, &maker, &data.synthetic);
-    let halves = || match relocated.mercury {
-        None => Halves { sass: filled(leading), mercury: None },
-        Some(_) => {
-            let own = || {
-                let functions = &attributes.functions;
-                let sass =
-                    SassAttributes::new(objects, merged, functions, slots, graph, numbers, options);
-                let jump_slots = sass.jump_slots(graph, &attributes.slots);
-                filled(ContentMaker {
-                    sass: Some(&sass),
-                    jump_slots: &jump_slots,
-                    relocated: &relocated.sass,
-                    half: Half::Sass,
-                    ..leading
-                })
-            };
-            let (own, mercury) =
-                session.join(LIST_WORK * graph.nodes.len(), own, || filled(leading));
-            Halves { sass: own, mercury: Some(mercury) }
-        }
+    if relocated.mercury.is_none() {
+        return Halves { sass: filled(leading), mercury: None };
+    }
+    let sass = || {
+        let functions = &attributes.functions;
+        let sass = SassAttributes::new(objects, merged, functions, slots, graph, numbers, options);
+        let jump_slots = sass.jump_slots(graph, &attributes.slots);
+        filled(ContentMaker {
+            sass: Some(&sass),
+            jump_slots: &jump_slots,
+            relocated: &relocated.sass,
+            half: Half::Sass,
+            ..leading
+        })
     };
-    let work = LIST_WORK * graph.nodes.len();
-    let (mut contents, notes) = session.join(work, halves, || notes_of(program));
-    let sass = &mut contents.sass;
-    for (section, bytes) in rebuilt.into_contents() {
-        sass.set(section, bytes);
+    let (sass, mercury) = session.join(LIST_WORK * graph.nodes.len(), sass, || filled(leading));
+    Halves { sass, mercury: Some(mercury) }
+}
+
+/// Sets the bytes of jump slots: of the table, or with `-r` of each slot's own section.
+fn set_jump_slots(program: &LinkedProgram<'_, '_>, contents: &mut Halves<SyntheticContents>) {
+    let LinkedProgram { objects, symbols, merged, options, .. } = program;
+    if let Some(section) = merged.unified.slots_table {
+        contents.set_both(section, jump_slots::table(objects, merged, options.for_debugger()));
     }
-    if let (Some(section), Some(mercury)) = (merged.unified.slots_table, &mut contents.mercury) {
-        let (code, capsule) = jump_slots::table(objects, merged, options.for_debugger());
-        sass.set(section, code);
-        mercury.set(section, capsule);
-    }
-    if let (true, Some(mercury)) = (options.relocatable, &mut contents.mercury) {
-        for (section, code, capsule) in jump_slots::slots_of_object(objects, symbols, merged) {
-            sass.set(section, code);
-            mercury.set(section, capsule);
+    if options.relocatable {
+        for (section, bytes) in jump_slots::slots_of_object(objects, symbols, merged) {
+            contents.set_both(section, bytes);
         }
     }
-    for (section, bytes) in notes {
-        sass.set(section, bytes);
-    }
-    contents
 }
 
 /// The notes and `.nv.compat`: records about inputs and tools.

@@ -14,6 +14,7 @@ use super::numbers::Numbers;
 use super::strings::StringTable;
 use crate::base::half::Half;
 use crate::base::id::{IdVec, SectionId};
+use crate::diag::Message;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
 
@@ -45,7 +46,7 @@ pub(crate) struct FileLayout {
     /// The Mercury half.
     pub(crate) mercury: Option<MercurySections>,
     /// Some section's name is missing from the table, which would make the file unreadable.
-    pub(crate) is_nameless: bool,
+    is_nameless: bool,
     /// The ranges of the file, in order.
     pub(crate) ranges: Vec<FileRange>,
     /// Size of the file, bytes.
@@ -132,51 +133,79 @@ impl FileLayout {
             ranges: Vec::new(),
             size: 0,
         };
-        let mut pieces = FileMap::new(FILE_HEADER, layout.section_count() + 8);
-        let names = layout.section_strings.len() as u64;
-        layout.tables.section_strings = pieces.add_table(FileTable::SectionStrings, names, 1);
-        let new_writer = draft.dialect.new_writer && layout.mercury.is_some();
-        if layout.mercury.is_some() && !new_writer && !layout.numbers.is_wide(draft) {
-            pieces.skip(mercury_names::GAP, 1);
-        }
-        let strings = layout.numbers.strings.len() as u64;
-        layout.tables.strings = pieces.add_table(FileTable::Strings, strings, 1);
-        if layout.mercury.is_some() {
-            pieces.skip(mercury_names::gap(draft), 1);
-        }
-        let symbols = layout.numbers.symbol_count() as u64;
-        layout.tables.symbols = pieces.add_table(FileTable::Symbols, symbols, 8);
-        if layout.numbers.has_high_indices {
-            layout.tables.high_indices = Some(pieces.add_table(FileTable::HighIndices, symbols, 4));
-        }
-        for &id in &layout.numbers.order {
-            let section = &draft.sections[id];
-            let bytes = if section.kind.is_nobits() { 0 } else { section.size };
-            layout.is_nameless |= layout.section_strings.offset(section.name) == 0;
-            let what = RangeContent::Section(Half::Sass, id);
-            layout.offsets[id] = pieces.add(what, bytes, section.align.max(1));
-        }
+        let mut map = FileMap::new(FILE_HEADER, layout.section_count() + 8);
+        layout.place_tables(draft, &mut map);
+        layout.place_sections(draft, &mut map);
         if let (Some(mercury), Some(contents)) = (&mut layout.mercury, mercury) {
             let symbols = MercurySections::symbol_count(&layout.numbers) as u64;
             let offsets = &layout.offsets;
-            mercury.place(draft, contents, symbols, |id| offsets[id], &mut pieces);
+            mercury.place(draft, contents, symbols, |id| offsets[id], &mut map);
         }
+        let new_writer = draft.dialect.new_writer && layout.mercury.is_some();
         let align = if new_writer { 1 } else { 8 };
         let sections = layout.section_count() as u64;
-        layout.section_headers_at = pieces.add_table(FileTable::SectionHeaders, sections, align);
+        layout.section_headers_at = map.add_table(FileTable::SectionHeaders, sections, align);
         if !draft.relocatable {
-            layout.program_headers_at = pieces.end();
+            layout.program_headers_at = map.end();
             layout.program_headers = program_headers(draft, &layout);
             let size = PROGRAM_HEADER * layout.program_headers.len() as u64;
-            pieces.add(RangeContent::ProgramHeaders, size, 1);
+            map.add(RangeContent::ProgramHeaders, size, 1);
         }
-        layout.size = pieces.end();
-        layout.ranges = pieces.finish();
+        layout.size = map.end();
+        layout.ranges = map.finish();
         layout
     }
 
+    /// Places the tables in front of the contents.
+    fn place_tables(&mut self, draft: &Draft<'_>, map: &mut FileMap) {
+        let with_mercury = self.mercury.is_some();
+        let names = self.section_strings.len() as u64;
+        self.tables.section_strings = map.add_table(FileTable::SectionStrings, names, 1);
+        if with_mercury && !draft.dialect.new_writer && !self.numbers.is_wide(draft) {
+            map.skip(mercury_names::GAP, 1);
+        }
+        let strings = self.numbers.strings.len() as u64;
+        self.tables.strings = map.add_table(FileTable::Strings, strings, 1);
+        if with_mercury {
+            map.skip(mercury_names::gap(draft), 1);
+        }
+        let symbols = self.numbers.symbol_count() as u64;
+        self.tables.symbols = map.add_table(FileTable::Symbols, symbols, 8);
+        if self.numbers.has_high_indices {
+            self.tables.high_indices = Some(map.add_table(FileTable::HighIndices, symbols, 4));
+        }
+    }
+
+    /// Places the sections of machine code, data and debug information.
+    fn place_sections(&mut self, draft: &Draft<'_>, map: &mut FileMap) {
+        for &id in &self.numbers.order {
+            let section = &draft.sections[id];
+            self.is_nameless |= self.section_strings.offset(section.name) == 0;
+            let content = RangeContent::Section(Half::Sass, id);
+            self.offsets[id] = map.add(content, section.file_size(), section.align.max(1));
+        }
+    }
+
+    /// The file offset behind a section, bytes.
+    fn file_end(&self, draft: &Draft<'_>, id: SectionId) -> u64 {
+        self.offsets[id] + draft.sections[id].file_size()
+    }
+
+    /// Checks that the file has a form for everything.
+    ///
+    /// # Errors
+    /// A section without name; a part that does not fit the file format, or is out of proportion to
+    /// the inputs, which are `inputs_size` bytes.
+    pub(crate) fn check(&self, inputs_size: u64) -> Result<(), Message> {
+        match self.too_large(inputs_size) {
+            Some(what) => Err(Message::TooLarge { what }),
+            None if self.is_nameless => Err(Message::Internal { what: "section without name" }),
+            None => Ok(()),
+        }
+    }
+
     /// A part that does not fit the file format, or is out of proportion to the inputs.
-    pub(crate) fn problem(&self, inputs_size: u64) -> Option<String> {
+    fn too_large(&self, inputs_size: u64) -> Option<String> {
         if let Some(what) = out_of_proportion(self.size, inputs_size) {
             return Some(what);
         }
@@ -210,15 +239,11 @@ const READ_WRITE: u32 = 6;
 /// parameters are last.
 fn program_headers(draft: &Draft<'_>, layout: &FileLayout) -> Vec<ProgramHeader> {
     let mut loads = Vec::new();
-    let start = |id: SectionId| layout.offsets[id];
-    let file_end = |id: SectionId| {
-        let section = &draft.sections[id];
-        start(id) + if section.kind.is_nobits() { 0 } else { section.size }
-    };
     let span = |first: SectionKind, last: SectionKind, flags| {
         let sections = layout.numbers.in_categories(draft, first.category()..=last.category());
         let (&first, &last) = sections.first().zip(sections.last())?;
-        let (offset, size) = (start(first), file_end(last) - start(first));
+        let offset = layout.offsets[first];
+        let size = layout.file_end(draft, last) - offset;
         Some(ProgramHeader { p_type: PT_LOAD, flags, offset, file_size: size, memory_size: size })
     };
     const CONSTANT: SectionKind = SectionKind::Constant(0);
@@ -229,27 +254,7 @@ fn program_headers(draft: &Draft<'_>, layout: &FileLayout) -> Vec<ProgramHeader>
             loads.extend(span(SectionKind::Text, SectionKind::Text, READ_EXECUTE));
         }
     }
-    let data = layout
-        .numbers
-        .in_categories(draft, SectionKind::GlobalInit.category()..=SectionKind::Global.category());
-    if let (Some(&first), Some(&last)) = (data.first(), data.last()) {
-        let offset = start(first);
-        let file_size = file_end(last) - offset;
-        // Gaps in the file count where they are: alignments that nvlink's `-r` left need not be
-        // powers of two (cases shared/dynamic-in-steps and debug/extern-groups-g by 13.5).
-        let (mut memory, mut end) = (offset, offset);
-        for &id in data {
-            let section = &draft.sections[id];
-            memory += start(id) - end;
-            end = file_end(id);
-            memory = match section.kind.is_nobits() {
-                true => memory.next_multiple_of(section.align) + section.size,
-                false => memory + end - start(id),
-            };
-        }
-        let (p_type, flags, memory_size) = (PT_LOAD, READ_WRITE, memory - offset);
-        loads.push(ProgramHeader { p_type, flags, offset, file_size, memory_size });
-    }
+    loads.extend(data_segment(draft, layout));
     loads.extend(span(SectionKind::Parameters, SectionKind::Parameters, READ));
     let size = PROGRAM_HEADER * (loads.len() as u64 + 2);
     let classic = draft.flavour == Flavour::Classic;
@@ -269,4 +274,28 @@ fn program_headers(draft: &Draft<'_>, layout: &FileLayout) -> Vec<ProgramHeader>
         headers.extend(loads);
     }
     headers
+}
+
+/// The segment of variables in global memory, if there are any.
+fn data_segment(draft: &Draft<'_>, layout: &FileLayout) -> Option<ProgramHeader> {
+    let categories = SectionKind::GlobalInit.category()..=SectionKind::Global.category();
+    let data = layout.numbers.in_categories(draft, categories);
+    let (&first, &last) = data.first().zip(data.last())?;
+    let offset = layout.offsets[first];
+    let file_size = layout.file_end(draft, last) - offset;
+    // Gaps in the file count where they are: alignments that nvlink's `-r` left need not be powers
+    // of two (cases shared/dynamic-in-steps and debug/extern-groups-g by 13.5).
+    let (mut memory, mut end) = (offset, offset);
+    for &id in data {
+        let section = &draft.sections[id];
+        let start = layout.offsets[id];
+        memory += start - end;
+        end = layout.file_end(draft, id);
+        memory = match section.kind.is_nobits() {
+            true => memory.next_multiple_of(section.align) + section.size,
+            false => memory + end - start,
+        };
+    }
+    let (p_type, flags, memory_size) = (PT_LOAD, READ_WRITE, memory - offset);
+    Some(ProgramHeader { p_type, flags, offset, file_size, memory_size })
 }

@@ -38,10 +38,43 @@ pub(super) struct Banks<'d> {
     pub(super) literal_symbols: HashMap<SectionId, Vec<OutSymbolId>>,
     /// The bank of a function that is no entry, by its number.
     of_functions: HashMap<(NodeId, u8), BankId>,
-    /// Offset of a file's literals in the bank of a function, bytes.
-    pub(super) offsets: HashMap<(ObjectId, SectionIndex), (BankId, u64)>,
+    /// Where a file's literals are in the bank of a function.
+    pub(super) offsets: HashMap<(ObjectId, SectionIndex), BankOffset>,
     /// Jump tables of accepted copies.
     pub(super) tables: JumpTables<'d>,
+}
+
+/// A place in the bank of a function that is no entry.
+#[derive(Clone, Copy)]
+pub(super) struct BankOffset {
+    pub(super) bank: BankId,
+    /// Bytes.
+    pub(super) offset: u64,
+}
+
+/// Whether the function that owns a bank counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BankCopy {
+    Accepted,
+    /// Another copy of the function counts.
+    Lost,
+}
+
+/// A constant bank of an input.
+#[derive(Clone, Copy)]
+pub(super) struct InputBank<'o, 'd> {
+    pub(super) id: ObjectId,
+    pub(super) object: &'o InputObject<'d>,
+    pub(super) index: SectionIndex,
+    pub(super) number: u8,
+}
+
+impl<'d> InputBank<'_, 'd> {
+    /// All of its bytes.
+    fn whole(&self) -> InputContent<'d> {
+        let input = self.object.section(self.index);
+        InputContent::whole(input, self.object.counterpart_data(self.index))
+    }
 }
 
 impl<'d> Merger<'_, 'd> {
@@ -52,63 +85,17 @@ impl<'d> Merger<'_, 'd> {
         draft.relocatable || draft.symbols[function].is_entry()
     }
 
-    /// Places a constant bank that belongs to a function.
+    /// Places a constant bank that belongs to the function with the code section `text`.
     pub(super) fn owned_bank(
         &mut self,
-        id: ObjectId,
-        object: &InputObject<'d>,
-        index: SectionIndex,
-        number: u8,
+        bank: InputBank<'_, 'd>,
         text: SectionIndex,
     ) -> SectionPlacement {
-        let input = object.section(index);
-        let literals = bank_content(object, index, number);
-        let unnamed = literals.is_none() && number != 0;
+        let InputBank { id, object, number, .. } = bank;
         match self.placement(id, text) {
-            SectionPlacement::At { section, .. } => {
-                let Some(node) = self.node_of_text.get(section) else {
-                    return SectionPlacement::Dropped;
-                };
-                let function = self.merged.function(self.graph, node);
-                let key = BankKey { code: section, number };
-                self.note_tables(object, index, key);
-                let content = literals
-                    .unwrap_or_else(|| InputContent::whole(input, object.counterpart_data(index)));
-                if self.keeps_banks(function) {
-                    let known = self.merged.entry_banks.contains_key(&key);
-                    let placed = self.entry_bank(key, node, input, &content, true);
-                    if let SectionPlacement::At { section, .. } = placed
-                        && unnamed
-                        && !known
-                    {
-                        // In an object: literals of a copy that lost (case literals/replaced-tables
-                        // in steps).
-                        self.merged.draft.sections[section].losers_only = true;
-                    }
-                    placed
-                } else if unnamed {
-                    SectionPlacement::LosersLiterals
-                } else {
-                    let bank = self.function_bank(key, node, input.name, &content);
-                    self.banks.offsets.insert((id, index), (bank, 0));
-                    SectionPlacement::Bank(bank)
-                }
-            }
-            // Parameters of an entry that lost go into the winner's bank (cases weak/entries-*).
+            SectionPlacement::At { section: code, .. } => self.accepted_bank(bank, code),
             SectionPlacement::Lost(function) if number == 0 => {
-                let symbol = &self.merged.draft.symbols[function];
-                match symbol.section {
-                    Some(section) if symbol.is_entry() => match self.node_of_text.get(section) {
-                        Some(node) => {
-                            let content =
-                                InputContent::whole(input, object.counterpart_data(index));
-                            let key = BankKey { code: section, number };
-                            self.entry_bank(key, node, input, &content, false)
-                        }
-                        None => SectionPlacement::Dropped,
-                    },
-                    _ => SectionPlacement::Dropped,
-                }
+                self.parameters_of_loser(bank, function)
             }
             SectionPlacement::Lost(_) => SectionPlacement::LosersLiterals,
             _ => {
@@ -116,6 +103,53 @@ impl<'d> Merger<'_, 'd> {
                 SectionPlacement::Dropped
             }
         }
+    }
+
+    /// Places a bank of an accepted copy, whose code is in `code`.
+    fn accepted_bank(&mut self, bank: InputBank<'_, 'd>, code: SectionId) -> SectionPlacement {
+        let InputBank { id, object, index, number } = bank;
+        let Some(node) = self.node_of_text.get(code) else { return SectionPlacement::Dropped };
+        let input = object.section(index);
+        let literals = bank_content(object, index, number);
+        let unnamed = literals.is_none() && number != 0;
+        let key = BankKey { code, number };
+        self.note_tables(object, index, key);
+        let content = literals.unwrap_or_else(|| bank.whole());
+        if self.keeps_banks(self.merged.function(self.graph, node)) {
+            let known = self.merged.entry_banks.contains_key(&key);
+            let placed = self.entry_bank(key, node, input, &content, BankCopy::Accepted);
+            if let SectionPlacement::At { section, .. } = placed
+                && unnamed
+                && !known
+            {
+                // In an object: literals of a copy that lost (case literals/replaced-tables in
+                // steps).
+                self.merged.draft.sections[section].losers_only = true;
+            }
+            placed
+        } else if unnamed {
+            SectionPlacement::LosersLiterals
+        } else {
+            let bank = self.function_bank(key, node, input.name, &content);
+            self.banks.offsets.insert((id, index), BankOffset { bank, offset: 0 });
+            SectionPlacement::Bank(bank)
+        }
+    }
+
+    /// Places the parameters of a copy of an entry that lost: they go into the winner's bank (cases
+    /// weak/entries-*).
+    fn parameters_of_loser(
+        &mut self,
+        bank: InputBank<'_, 'd>,
+        winner: OutSymbolId,
+    ) -> SectionPlacement {
+        let symbol = &self.merged.draft.symbols[winner];
+        let code = symbol.section.filter(|_| symbol.is_entry());
+        let node = code.and_then(|code| self.node_of_text.get(code));
+        let (Some(code), Some(node)) = (code, node) else { return SectionPlacement::Dropped };
+        let key = BankKey { code, number: bank.number };
+        let input = bank.object.section(bank.index);
+        self.entry_bank(key, node, input, &bank.whole(), BankCopy::Lost)
     }
 
     /// Fills the bank of a function that is no entry. A replacing copy uses the slot of the first
@@ -141,7 +175,7 @@ impl<'d> Merger<'_, 'd> {
                 let section = draft.add_section(name, kind, flags, content.align);
                 draft.sections[section].owner = Some(key.code);
                 draft.sections[section].emptied = true;
-                bank.own = Some(section);
+                bank.driver_section = Some(section);
             } else {
                 draft.unlisted += 1;
                 // The bank becomes part of the entries' (case debug/dead-with-g by 12.3).
@@ -180,36 +214,29 @@ impl<'d> Merger<'_, 'd> {
             _ => None,
         };
         let Some(function) = function else { return };
-        let symbol = &self.merged.draft.symbols[function];
-        let code = symbol.section;
-        let Some(node) = code.and_then(|code| self.node_of_text.get(code)) else { return };
-        let known = code.and_then(|code| self.banks.losers.get(&BankKey { code, number }));
-        let content = match code {
-            Some(code) => self.lost_content(object, index, BankKey { code, number }),
-            None => InputContent::whole(input, object.counterpart_data(index)),
-        };
-        if let Some(&place) =
-            self.banks.of_functions.get(&(node, number)).filter(|_| known.is_none())
-        {
-            let bank = &mut self.merged.banks[place];
-            bank.emptied = false;
-            let base = append_to_bank(bank, &content);
-            bank.lost_at = Some(base);
-            self.banks.offsets.insert((id, index), (place, base));
-            self.name_lost_literals(id, object, index, SectionPlacement::Bank(place));
+        let Some(code) = self.merged.draft.symbols[function].section else { return };
+        let Some(node) = self.node_of_text.get(code) else { return };
+        let key = BankKey { code, number };
+        let content = self.lost_content(object, index, key);
+        let bank = self.banks.of_functions.get(&(node, number)).copied();
+        if let Some(bank) = bank.filter(|_| !self.banks.losers.contains_key(&key)) {
+            let output = &mut self.merged.banks[bank];
+            output.emptied = false;
+            let offset = append_to_bank(output, &content);
+            output.lost_at = Some(offset);
+            self.banks.offsets.insert((id, index), BankOffset { bank, offset });
+            self.name_lost_literals(id, object, index, SectionPlacement::Bank(bank));
             return;
         }
         let name = self.merged.draft.names.intern(input.name);
-        let keeps_banks = self.keeps_banks(function);
-        let own =
-            code.and_then(|code| self.merged.entry_banks.get(&BankKey { code, number }).copied());
+        let own = self.merged.entry_banks.get(&key).copied();
         let existing = own.or_else(|| self.find(name));
         let section = existing.unwrap_or_else(|| {
             self.create(name, SectionKind::Constant(number), input.flags, input.align())
         });
         let output = &mut self.merged.draft.sections[section];
         output.losers_only |= existing.is_none();
-        output.owner = code;
+        output.owner = Some(code);
         output.align = output.align.max(input.align());
         let base = output.append_content(&content);
         // A section symbol may stand for them, and they may have relocations
@@ -219,13 +246,13 @@ impl<'d> Merger<'_, 'd> {
         if !self.merged.draft.relocatable {
             self.name_lost_literals(id, object, index, SectionPlacement::At { section, base: 0 });
         }
-        let Some(code) = code else { return };
+        let keeps_banks = self.keeps_banks(function);
         // Functions of the driver have it as their bank (case syscalls/losers-with-literals).
         if keeps_banks || self.graph.is_driver_function(node) {
-            self.merged.entry_banks.insert(BankKey { code, number }, section);
+            self.merged.entry_banks.insert(key, section);
         }
         if !keeps_banks {
-            self.banks.losers.insert(BankKey { code, number }, section);
+            self.banks.losers.insert(key, section);
         }
     }
 
@@ -262,7 +289,10 @@ impl<'d> Merger<'_, 'd> {
             let second = self.banks.second.get(&key).filter(|_| computes_tables).copied();
             let bank = self.banks.of_functions.get(&(node, number)).copied();
             let stays = second.is_some() || computes_tables && first.is_some() && bank.is_some();
-            self.replace_tables(key, stays);
+            match stays {
+                true => self.retire_tables(key),
+                false => self.forget_tables(key),
+            }
             // Then the copy's literals stay in a second bank, or in the banks of kernels. But
             // machine code's tables are those of the code that counts (case literals/left-behind,
             // with -r too).
@@ -290,7 +320,7 @@ impl<'d> Merger<'_, 'd> {
                     bank.sources.clear();
                 }
                 bank.chunks.clear();
-                bank.starts.clear();
+                bank.literal_starts.clear();
                 bank.size = 0;
                 bank.emptied = true;
                 bank.lost_at = None;
@@ -307,7 +337,7 @@ impl<'d> Merger<'_, 'd> {
         node: NodeId,
         input: &Section<'d>,
         content: &InputContent<'d>,
-        accepted: bool,
+        copy: BankCopy,
     ) -> SectionPlacement {
         let BankKey { code, number } = key;
         let program = self.graph.nodes[node];
@@ -352,7 +382,7 @@ impl<'d> Merger<'_, 'd> {
         output.align = output.align.max(input.align());
         if weak_only {
             // The bytes of the first copy are kept (`tests/invalid_values.rs`).
-            if accepted && output.size != content.size {
+            if copy == BankCopy::Accepted && output.size != content.size {
                 output.chunks = content.chunks_at(0).collect();
                 output.size = content.size;
             }

@@ -219,22 +219,10 @@ impl<'d> Merger<'_, 'd> {
         if existing.is_some() && main {
             self.replace_code(section, site, node);
         }
-        let chosen = self.symbols.fate(site.object, site.index) == Fate::Chosen;
-        let draft = &mut self.merged.draft;
-        if chosen {
-            let entry = &mut draft.symbols[out];
-            entry.info = symbol.info;
-            // The bit MANAGED, which a unified function has if its own file calls it, is that of
-            // the first symbol seen (case unified/called).
-            let first = entry.other & sto::MANAGED;
-            entry.other = symbol.other & !(sto::SPACE | sto::MANAGED) | first;
-            entry.value = symbol.value;
-            // With Mercury, the machine code of an object has another size for an alias that came
-            // before its code. The next link uses Mercury's size (case alias/other-file in steps).
-            let own = main || object.outer_function(site.index).is_some();
-            let mercury = if own { None } else { object.mercury_symbol(site.index) };
-            entry.size = mercury.map_or(symbol.size, |mercury| mercury.size);
+        if self.symbols.fate(site.object, site.index) == Fate::Chosen {
+            self.define_function(object, site, main, out);
         }
+        let draft = &mut self.merged.draft;
         draft.symbols[out].section = Some(section);
         if main || existing.is_none() {
             let code = &mut draft.sections[section];
@@ -258,6 +246,30 @@ impl<'d> Merger<'_, 'd> {
         if entry || function.is_driver_function {
             self.entry_sections(own_name, section);
         }
+    }
+
+    /// Gives the symbol of a function the values of its definition at `site`. `names_code` is true
+    /// for the function that the code is named after.
+    fn define_function(
+        &mut self,
+        object: &InputObject<'d>,
+        site: SymbolSite,
+        names_code: bool,
+        out: OutSymbolId,
+    ) {
+        let symbol = object.symbol(site.index);
+        let entry = &mut self.merged.draft.symbols[out];
+        entry.info = symbol.info;
+        // The bit MANAGED, which a unified function has if its own file calls it, is that of the
+        // first symbol seen (case unified/called).
+        let first = entry.other & sto::MANAGED;
+        entry.other = symbol.other & !(sto::SPACE | sto::MANAGED) | first;
+        entry.value = symbol.value;
+        // With Mercury, the machine code of an object has another size for an alias that came
+        // before its code. The next link uses Mercury's size (case alias/other-file in steps).
+        let own = names_code || object.outer_function(site.index).is_some();
+        let mercury = if own { None } else { object.mercury_symbol(site.index) };
+        entry.size = mercury.map_or(symbol.size, |mercury| mercury.size);
     }
 
     fn new_code(

@@ -95,11 +95,14 @@ impl<'d> Merger<'_, 'd> {
         table.entries = entries;
     }
 
-    /// Replaces the accepted copy of bank `key`. With `stays`, the bank's contents are not removed.
-    pub(super) fn replace_tables(&mut self, key: BankKey, stays: bool) {
-        if !stays {
-            self.banks.tables.remove(&key);
-        } else if let Some(table) = self.banks.tables.get_mut(&key) {
+    /// Forgets the jump tables of bank `key`, whose contents are removed with the replaced copy.
+    pub(super) fn forget_tables(&mut self, key: BankKey) {
+        self.banks.tables.remove(&key);
+    }
+
+    /// Makes the jump tables of bank `key` those of a replaced copy, whose contents stay.
+    pub(super) fn retire_tables(&mut self, key: BankKey) {
+        if let Some(table) = self.banks.tables.get_mut(&key) {
             table.left.append(&mut table.entries);
             table.places.clear();
         }

@@ -57,7 +57,7 @@ struct Merger<'a, 'd> {
     /// Relocations that are applied are recorded.
     preserve: bool,
     /// Shared memory of kernels is laid out if an object has no variable in it.
-    counts_bare_shared: bool,
+    counts_unnamed_shared: bool,
     /// Sections that record applied relocations, by name: indices into
     /// [`crate::draft::Draft::resolved_relas`].
     resolved_ids: HashMap<NameId, usize>,
@@ -143,7 +143,7 @@ impl<'a, 'd> Merger<'a, 'd> {
             by_name: IdMap::default(),
             relocs_of: IdMap::default(),
             preserve: options.preserve_relocs,
-            counts_bare_shared: options.dialect.bare_shared_counts
+            counts_unnamed_shared: options.dialect.counts_unnamed_shared
                 && !options.relocatable
                 && !options.for_debugger(),
             keeps_table_names: options.keeps_unified(),
@@ -199,7 +199,7 @@ impl<'d> Merger<'_, 'd> {
         self.relocations(id, object);
         // Sections of nvlink's objects are laid out with the variables if nvlink counts them; those
         // of dead kernels are met here all the same (case whole-program/selected by 13.5).
-        let counted = !object.is_extensible() && self.counts_bare(object);
+        let counted = !object.is_extensible() && self.counts_unnamed(object);
         if object.is_extensible() && object.roles.contains(&SectionRole::PoolShared) {
             self.shared_pool();
             self.merged.shared.whole_pool = true;

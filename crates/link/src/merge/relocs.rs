@@ -8,13 +8,14 @@ use culd_cubin::elf::{shf, sht};
 use culd_cubin::{RelocEntry, Section, SymbolIndex};
 
 use super::Merger;
+use super::banks::BankOffset;
 use crate::base::derived_names::Prefix;
 use crate::base::half::Half;
 use crate::base::id::{NameId, ObjectId, RelocId, SectionId, SymbolId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
 use crate::draft::relocs::{
-    DeadReference, RelocSection, RelocSource, ResolvedRelaSection, WHOLE_SECTION,
+    DeadReference, PatchedRange, RecordForm, RelocSection, RelocSource, ResolvedRelaSection,
 };
 use crate::objects::object::InputObject;
 use crate::objects::outline::{MissingAddend, RelocSectionRef};
@@ -47,13 +48,14 @@ impl<'d> Merger<'_, 'd> {
                 target,
                 base,
                 mercury_base,
-                within: WHOLE_SECTION,
-                moved: false,
+                within: PatchedRange::WHOLE,
+                form: RecordForm::AsInInput,
             };
             if let SectionPlacement::At { section, base } = self.placement(id, target) {
                 let mercury_base = self.merged.mercury_base(id, target, base);
                 self.read(object, input, missing, source(base, mercury_base), section);
-            } else if let Some(&(bank, base)) = self.banks.offsets.get(&(id, target)) {
+            } else if let Some(&at) = self.banks.offsets.get(&(id, target)) {
+                let BankOffset { bank, offset: base } = at;
                 // Literals of machine code have no relocations, and nvlink looks for none
                 // (case literals/of-losers-86).
                 if self.merged.draft.flavour == Flavour::Classic {
@@ -77,7 +79,7 @@ impl<'d> Merger<'_, 'd> {
                     let bank = &mut self.merged.banks[bank];
                     bank.sources.push(source(base, base));
                     let starts = object.literal_starts(target).filter(|_| !lost);
-                    bank.starts.extend(starts.map(|start| base + start).chain([base]));
+                    bank.literal_starts.extend(starts.map(|start| base + start).chain([base]));
                 }
             } else {
                 self.count_dead_relocations(id, object, input, target);
@@ -261,18 +263,18 @@ impl<'d> Merger<'_, 'd> {
         let id = source.object;
         let rela = input.sh_type == sht::RELA;
         let called = self.reloc_names(input, section);
-        let (mut reloc, mut moved_reloc, mut interned) = (None, None, false);
+        let (mut same_form, mut rela_of_rel, mut has_empty_rel) = (None, None, false);
         let mut alive = false;
         let patched = PatchedSection { id, object, target: source.target };
         for record in input.relocations().iter() {
             if self.discarded.contains(self.symbols, patched, record) {
                 continue;
             }
-            let moved = !rela && self.merged.gets_addend(id, object, record);
-            let reloc = if moved { &mut moved_reloc } else { &mut reloc };
+            let gets_addend = !rela && self.merged.gets_addend(id, object, record);
+            let reloc = if gets_addend { &mut rela_of_rel } else { &mut same_form };
             let first = reloc.is_none();
             if first {
-                let (front, sh_type) = match rela || moved {
+                let (front, sh_type) = match rela || gets_addend {
                     true => (Prefix::Rela, sht::RELA),
                     false => (Prefix::Rel, sht::REL),
                 };
@@ -292,18 +294,19 @@ impl<'d> Merger<'_, 'd> {
                 None => alive = true,
             }
             let leaves_names = self.merged.draft.dialect.leaves_rel_names;
-            let missing = leaves_names && rela && !first && record.addend == 0 && !interned;
+            let missing = leaves_names && rela && !first && record.addend == 0 && !has_empty_rel;
             if missing && !self.merged.gets_addend(id, object, record) {
-                interned = true;
+                has_empty_rel = true;
                 self.empty_rel_section(called, section);
             }
         }
         if alive {
             self.had_relocs.insert(section, ());
         }
-        for (reloc, moved) in [(reloc, false), (moved_reloc, true)] {
+        let relocs = [(same_form, RecordForm::AsInInput), (rela_of_rel, RecordForm::RelaOfRel)];
+        for (reloc, form) in relocs {
             if let Some(reloc) = reloc {
-                self.merged.draft.relocs[reloc].sources.push(RelocSource { moved, ..source });
+                self.merged.draft.relocs[reloc].sources.push(RelocSource { form, ..source });
             }
         }
     }

@@ -3,7 +3,7 @@
 use culd_cubin::{Section, SectionIndex};
 
 use super::Merger;
-use super::banks::looked_up;
+use super::banks::{InputBank, looked_up};
 use super::unlisted::UnlistedSection;
 use crate::base::derived_names::Prefix;
 use crate::base::half::HalfBytes;
@@ -28,8 +28,8 @@ impl<'d> Merger<'_, 'd> {
         }
         let input = object.section(index);
         let placed = match (object.role(index), input.info_section()) {
-            (SectionRole::Constant(bank), Some(text)) => {
-                self.owned_bank(id, object, index, bank, text)
+            (SectionRole::Constant(number), Some(text)) => {
+                self.owned_bank(InputBank { id, object, index, number }, text)
             }
             (SectionRole::Constant(bank), None) => {
                 let placed = self.append(SectionKind::Constant(bank), input, &[]);

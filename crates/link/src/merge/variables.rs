@@ -11,7 +11,8 @@ use crate::base::system_names::{
 };
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::{
-    CommonVariable, SectionPlacement, SharedGroup, SharedNode, SymbolTarget,
+    AllocationKind, CommonVariable, MergeResult, SectionPlacement, SharedAllocation,
+    SharedVariable, SharedVariables, SymbolTarget,
 };
 use crate::draft::section::OutSymbol;
 use crate::objects::linkers::NvidiaLinker;
@@ -21,99 +22,119 @@ use crate::objects::whole;
 use crate::options::dialect::ReservedCap;
 use crate::symbols::{Fate, defined_role};
 
+/// A symbol of a file that is not a function.
+#[derive(Clone, Copy)]
+struct InputVariable<'o, 'd> {
+    id: ObjectId,
+    object: &'o InputObject<'d>,
+    symbol: &'o Symbol<'d>,
+    program: SymbolId,
+}
+
 impl<'d> Merger<'_, 'd> {
     pub(super) fn variables(&mut self, id: ObjectId, object: &InputObject<'d>) {
-        let names_lost = !self.merged.draft.dialect.has_three_lists;
         for &index in &object.outline.variables {
             let symbol = object.symbol(index);
             let Some(program) = self.symbols.of(id, index) else { continue };
+            let input = InputVariable { id, object, symbol, program };
             let internal = is_internal(symbol) && !whole::is_placed(object, symbol);
             if internal && !self.merged.draft.relocatable {
-                let name = self.symbols.all[program].name;
-                let was_listed = self.merged.draft.local_strings.contains(name);
-                if let Some(section) = symbol.defined_in() {
-                    let placed = self.place(id, object, section);
-                    self.merged.targets[program] = self.internal_target(program, symbol, placed);
-                    if names_lost && self.are_nameless(id, object, section, placed) {
-                        continue;
-                    }
-                }
-                self.merged.draft.add_lost_name(name);
-                let strings = &mut self.merged.draft.local_strings;
-                if was_listed || !strings.contains(name) {
-                    strings.count(name);
-                }
-                continue;
-            }
-            let fate = self.symbols.fate(id, index);
-            let placed = match symbol.section {
-                // The first definition in a section that counts brings the section.
-                SymbolSection::In(section) if fate.brings_section() => {
-                    match self.place(id, object, section) {
-                        SectionPlacement::Dropped | SectionPlacement::LosersLiterals => {
-                            if symbol.is_shared() {
-                                let name = self.symbols.all[program].name;
-                                self.merged.draft.add_lost_name(name);
-                            }
-                            continue;
-                        }
-                        placed => placed,
-                    }
-                }
-                _ => SectionPlacement::Dropped,
-            };
-            let array = symbol.is_shared() && symbol.size == 0 && symbol.defined_in().is_none();
-            if array && !matches!(self.merged.targets[program], SymbolTarget::Symbol(_)) {
-                // As if it were defined there: before the name (case shared/dynamic-in-steps with
-                // -r).
-                self.shared_pool();
-            }
-            let out = self.variable_symbol(object, program, symbol);
-            let info = self.merged.draft.variable_info(symbol);
-            if let Some(code) = symbol.defined_in()
-                && symbol.is_reference()
-            {
-                self.parameter(id, out, code);
-            } else if symbol.is_shared() {
-                self.shared_variable(id, object, symbol, out, fate);
-            } else if symbol.section == SymbolSection::Common {
-                self.common(program, out, symbol);
-            }
-            if fate.brings_section() && placed != SectionPlacement::Dropped {
-                // The binding is that of the last accepted definition.
-                let entry = &mut self.merged.draft.symbols[out];
-                entry.info = info;
-            }
-            if let SectionPlacement::At { section, base } = placed
-                && fate == Fate::Chosen
-            {
-                let entry = &mut self.merged.draft.symbols[out];
-                entry.section = Some(section);
-                // A variable in the system's part of shared memory has its alignment as value until
-                // all are known.
-                let reserved = defined_role(object, symbol) == Some(SectionRole::ReservedShared);
-                entry.value = if reserved { symbol.value } else { base + symbol.value };
-                entry.size = symbol.size;
-                if is_internal(symbol) {
-                    self.banks.literal_symbols.entry(section).or_default().push(out);
-                }
+                self.internal_symbol(input);
+            } else {
+                self.variable(input, self.symbols.fate(id, index));
             }
         }
-        if self.counts_bare(object) {
-            self.bare_shared(id, object);
+        if self.counts_unnamed(object) {
+            self.allocate_unnamed_shared(id, object);
+        }
+    }
+
+    /// Places a symbol that ptxas made for its own use. Its name stays in the string table.
+    fn internal_symbol(&mut self, input: InputVariable<'_, 'd>) {
+        let InputVariable { id, object, symbol, program } = input;
+        let name = self.symbols.all[program].name;
+        let was_listed = self.merged.draft.local_strings.contains(name);
+        if let Some(section) = symbol.defined_in() {
+            let placed = self.place(id, object, section);
+            self.merged.targets[program] = self.internal_target(program, symbol, placed);
+            let names_lost = !self.merged.draft.dialect.has_three_lists;
+            if names_lost && self.are_nameless(id, object, section, placed) {
+                return;
+            }
+        }
+        self.merged.draft.add_lost_name(name);
+        let strings = &mut self.merged.draft.local_strings;
+        if was_listed || !strings.contains(name) {
+            strings.count(name);
+        }
+    }
+
+    /// Adds a variable, a reference or a symbol of the system, and the section that defines it.
+    fn variable(&mut self, input: InputVariable<'_, 'd>, fate: Fate) {
+        let InputVariable { id, object, symbol, program } = input;
+        let placed = match symbol.section {
+            // The first definition in a section that counts brings the section.
+            SymbolSection::In(section) if fate.brings_section() => {
+                match self.place(id, object, section) {
+                    SectionPlacement::Dropped | SectionPlacement::LosersLiterals => {
+                        if symbol.is_shared() {
+                            let name = self.symbols.all[program].name;
+                            self.merged.draft.add_lost_name(name);
+                        }
+                        return;
+                    }
+                    placed => placed,
+                }
+            }
+            _ => SectionPlacement::Dropped,
+        };
+        let array = symbol.is_shared() && symbol.size == 0 && symbol.defined_in().is_none();
+        if array && !matches!(self.merged.targets[program], SymbolTarget::Symbol(_)) {
+            // As if it were defined there: before the name (case shared/dynamic-in-steps with
+            // -r).
+            self.shared_pool();
+        }
+        let out = self.variable_symbol(object, program, symbol);
+        let info = self.merged.draft.variable_info(symbol);
+        if let Some(code) = symbol.defined_in()
+            && symbol.is_reference()
+        {
+            self.parameter(id, out, code);
+        } else if symbol.is_shared() {
+            self.shared_variable(id, object, symbol, out, fate);
+        } else if symbol.section == SymbolSection::Common {
+            self.common(program, out, symbol);
+        }
+        if fate.brings_section() && placed != SectionPlacement::Dropped {
+            // The binding is that of the last accepted definition.
+            self.merged.draft.symbols[out].info = info;
+        }
+        if let SectionPlacement::At { section, base } = placed
+            && fate == Fate::Chosen
+        {
+            let entry = &mut self.merged.draft.symbols[out];
+            entry.section = Some(section);
+            // A variable in the system's part of shared memory has its alignment as value until
+            // all are known.
+            let reserved = defined_role(object, symbol) == Some(SectionRole::ReservedShared);
+            entry.value = if reserved { symbol.value } else { base + symbol.value };
+            entry.size = symbol.size;
+            if is_internal(symbol) {
+                self.banks.literal_symbols.entry(section).or_default().push(out);
+            }
         }
     }
 
     /// True for an object whose shared sections without a variable count like variables.
-    pub(super) fn counts_bare(&self, object: &InputObject<'d>) -> bool {
-        self.counts_bare_shared && object.linker == Some(NvidiaLinker::Nvlink)
+    pub(super) fn counts_unnamed(&self, object: &InputObject<'d>) -> bool {
+        self.counts_unnamed_shared && object.linker == Some(NvidiaLinker::Nvlink)
     }
 
     /// Adds kernels' shared memory without a variable to the layout, like a variable, also that of
     /// copies that lost. nvlink leaves such memory for a kernel that uses `extern` arrays (case
     /// shared/dynamic-in-steps by 13.5). When nvlink links an object of LTO-IR that it makes, no
     /// such step came before.
-    fn bare_shared(&mut self, id: ObjectId, object: &InputObject<'d>) {
+    fn allocate_unnamed_shared(&mut self, id: ObjectId, object: &InputObject<'d>) {
         let has_variable = |section| {
             let mut variables = object.outline.variables.iter();
             variables.any(|&index| object.symbol(index).defined_in() == Some(section))
@@ -129,19 +150,12 @@ impl<'d> Merger<'_, 'd> {
             if own.is_none() || has_variable(index) {
                 continue;
             }
-            let shared = &mut self.merged.shared;
-            let group = shared.groups.len() as u32;
-            let (size, align) = (section.size, section.align());
-            shared.groups.push(SharedGroup { defined: true, size, unsized_node: None, bare: true });
-            shared.nodes.push(SharedNode {
-                group,
-                size,
-                align,
-                defined: true,
+            self.merged.shared.allocate_unnamed(
+                AllocationKind::Unnamed,
                 own,
-                laid_out: false,
-                place: None,
-            });
+                section.size,
+                section.align(),
+            );
         }
     }
 
@@ -203,29 +217,15 @@ impl<'d> Merger<'_, 'd> {
         if let SymbolTarget::Symbol(out) = self.merged.targets[program] {
             return out;
         }
-        let undefined = symbol.section == SymbolSection::Undefined;
-        let unified = undefined && is_unified_table(symbol.name);
-        // Symbols of the system become global, with any binding.
-        let later = is_descriptor_size(symbol.name) || symbol.name == RESERVED_CAP;
-        let system = match later {
-            true => self.merged.draft.dialect.knows_later_variables,
-            false => unified || is_reserved_shared(symbol.name),
-        };
+        let unified = symbol.section == SymbolSection::Undefined && is_unified_table(symbol.name);
+        let system = self.is_of_system(symbol);
         let name = self.symbols.all[program].name;
-        let relocatable = self.merged.draft.relocatable;
-        // Slots of addresses in position-independent code are resolved by name, like variables, and
-        // then dropped (case constant/addresses).
-        let place = symbol.other & sto::INTERNAL != 0 && !relocatable && !self.preserve;
-        let hidden = place
-            || symbol.is_shared()
-                && !relocatable
-                && !self.is_never_defined(program, symbol)
-                && !self.keeps_shared(object, program, symbol);
+        let hidden = self.is_hidden(object, program, symbol);
         let draft = &mut self.merged.draft;
         let out = draft.symbols.push(OutSymbol {
             name,
             info: if system { draft.system_info() } else { draft.variable_info(symbol) },
-            other: match relocatable {
+            other: match draft.relocatable {
                 true => symbol.other,
                 false if symbol.is_reference() => 0,
                 false => symbol.other & !sto::SPACE,
@@ -237,15 +237,10 @@ impl<'d> Merger<'_, 'd> {
             shared: None,
             dropped: unified && !self.keeps_table_names || hidden,
         });
-        let in_null = draft.dialect.reserved_cap == ReservedCap::InNull;
-        if symbol.name == RESERVED_CAP && in_null && draft.flavour == Flavour::Classic {
-            // The symbol of the begin is meant, which is symbol 0 where no file names it
-            // (case dialects/reserved-shared-12-6; `tests/late_compat.rs`).
-            let mut all = self.symbols.all.iter();
-            if !all.any(|(_, symbol)| draft.names.get(symbol.name) == RESERVED_BEGIN) {
-                draft.null_value = Some(draft.reserved_shared);
-            }
+        if symbol.name == RESERVED_CAP {
+            self.note_cap_in_null();
         }
+        let draft = &mut self.merged.draft;
         let global = system || draft.is_global(symbol.binding());
         if global {
             draft.globals.push(out);
@@ -262,6 +257,48 @@ impl<'d> Merger<'_, 'd> {
         }
         self.merged.targets[program] = SymbolTarget::Symbol(out);
         out
+    }
+
+    /// True for a symbol of the system, which becomes global with any binding.
+    fn is_of_system(&self, symbol: &Symbol<'d>) -> bool {
+        let later = is_descriptor_size(symbol.name) || symbol.name == RESERVED_CAP;
+        match later {
+            true => self.merged.draft.dialect.knows_later_variables,
+            false
+                if symbol.section == SymbolSection::Undefined && is_unified_table(symbol.name) =>
+            {
+                true
+            }
+            false => is_reserved_shared(symbol.name),
+        }
+    }
+
+    /// True for a symbol that is only laid out, and dropped then: of shared memory, and slots of
+    /// addresses in position-independent code, which are resolved by name like variables (case
+    /// constant/addresses).
+    fn is_hidden(&self, object: &InputObject<'d>, program: SymbolId, symbol: &Symbol<'d>) -> bool {
+        if self.merged.draft.relocatable {
+            return false;
+        }
+        let is_address_slot = symbol.other & sto::INTERNAL != 0 && !self.preserve;
+        is_address_slot
+            || symbol.is_shared()
+                && !self.is_never_defined(program, symbol)
+                && !self.keeps_shared(object, program, symbol)
+    }
+
+    /// Some releases mean the symbol of the begin by [`RESERVED_CAP`]. That is symbol 0 where no
+    /// file names it (case dialects/reserved-shared-12-6; `tests/late_compat.rs`).
+    fn note_cap_in_null(&mut self) {
+        let draft = &mut self.merged.draft;
+        let in_null = draft.dialect.reserved_cap == ReservedCap::InNull;
+        if !in_null || draft.flavour != Flavour::Classic {
+            return;
+        }
+        let mut all = self.symbols.all.iter();
+        if !all.any(|(_, symbol)| draft.names.get(symbol.name) == RESERVED_BEGIN) {
+            draft.null_value = Some(draft.reserved_shared);
+        }
     }
 
     /// True for a weak variable with a size that no file defines: it is not laid out, and its
@@ -299,31 +336,31 @@ impl<'d> Merger<'_, 'd> {
         out: OutSymbolId,
         fate: Fate,
     ) {
-        let known = self.merged.draft.symbols[out].shared;
-        let group = known.unwrap_or(self.merged.shared.groups.len() as u32);
-        if known.is_none() {
-            let new =
-                SharedGroup { defined: false, size: symbol.size, unsized_node: None, bare: false };
-            self.merged.shared.groups.push(new);
-            self.merged.draft.symbols[out].shared = Some(group);
-        }
-        let (size, align) = (symbol.size, symbol.value.max(1));
+        let MergeResult { draft, shared, .. } = &mut self.merged;
+        let known = draft.symbols[out].shared;
+        let variable = known.unwrap_or_else(|| {
+            shared.variables.push(SharedVariable {
+                defined: false,
+                size: symbol.size,
+                unsized_allocation: None,
+            })
+        });
+        draft.symbols[out].shared = Some(variable);
+        let allocation = SharedAllocation {
+            kind: AllocationKind::Variable,
+            variable,
+            size: symbol.size,
+            align: symbol.value.max(1),
+            defined: false,
+            kernel_code: None,
+            fixed_offset: None,
+        };
         let Some(section) = symbol.defined_in() else {
             // A name that had a size before is not an array without size.
-            if size == 0 && known.is_none() {
-                let node = SharedNode {
-                    group,
-                    size,
-                    align,
-                    defined: false,
-                    own: None,
-                    laid_out: false,
-                    place: None,
-                };
-                let at = self.merged.shared.nodes.len();
-                self.merged.shared.groups[group as usize].unsized_node = Some(at);
-                self.merged.shared.nodes.push(node);
-                self.merged.shared.any_extern = true;
+            if symbol.size == 0 && known.is_none() {
+                let id = shared.allocations.push(allocation);
+                shared.variables[variable].unsized_allocation = Some(id);
+                shared.any_extern = true;
             }
             return;
         };
@@ -332,22 +369,26 @@ impl<'d> Merger<'_, 'd> {
         }
         // The entry that owns the shared memory; one of several local entries of a name owns it
         // all.
-        let own = match (object.role(section), self.placement(id, section)) {
+        let kernel_code = match (object.role(section), self.placement(id, section)) {
             (SectionRole::OwnShared, SectionPlacement::At { section, .. }) => {
                 self.merged.draft.sections[section].owner
             }
             _ => None,
         };
-        let known = &mut self.merged.shared.groups[group as usize];
-        (known.defined, known.size) = (true, size);
-        let place = whole::is_placed(object, symbol).then_some(symbol.value);
-        let align = if place.is_some() { 1 } else { align };
-        let node = SharedNode { group, size, align, defined: true, own, laid_out: false, place };
+        let fixed_offset = whole::is_placed(object, symbol).then_some(symbol.value);
+        let align = if fixed_offset.is_some() { 1 } else { allocation.align };
+        let definition =
+            SharedAllocation { defined: true, align, kernel_code, fixed_offset, ..allocation };
+        let SharedVariables { variables, allocations, .. } = &mut self.merged.shared;
+        let known = &mut variables[variable];
+        (known.defined, known.size) = (true, symbol.size);
         // nvlink never lays out an array that an earlier file declared without size. culd lays it
         // out in that place (docs/DIFFERENCES.md, shared-unsized-first).
-        match known.unsized_node.take() {
-            Some(at) => self.merged.shared.nodes[at] = node,
-            None => self.merged.shared.nodes.push(node),
+        match known.unsized_allocation.take() {
+            Some(id) => allocations[id] = definition,
+            None => {
+                allocations.push(definition);
+            }
         }
     }
 
@@ -355,10 +396,13 @@ impl<'d> Merger<'_, 'd> {
     /// code. With `-g` nvlink 12.8 and later count only these, so kernels without symbols lack the
     /// room that they need (docs/DIFFERENCES.md, whole-program-debug).
     fn named_size(&self, code: Option<SectionId>) -> u64 {
-        let own = self.merged.shared.nodes.iter().filter(|node| node.own == code && !node.laid_out);
-        own.fold(0, |end, node| match node.place {
-            Some(place) => end.max(place + node.size),
-            None => end + node.size,
+        let allocations = self.merged.shared.allocations.values();
+        let named = allocations.filter(|allocation| {
+            allocation.kernel_code == code && allocation.kind != AllocationKind::WholeProgram
+        });
+        named.fold(0, |end, allocation| match allocation.fixed_offset {
+            Some(offset) => end.max(offset + allocation.size),
+            None => end + allocation.size,
         })
     }
 
@@ -378,12 +422,7 @@ impl<'d> Merger<'_, 'd> {
         if !counts && size <= self.named_size(own) {
             return;
         }
-        let group = self.merged.shared.groups.len() as u32;
-        let new = SharedGroup { defined: true, size, unsized_node: None, bare: false };
-        self.merged.shared.groups.push(new);
-        let node =
-            SharedNode { group, size, align, defined: true, own, laid_out: true, place: None };
-        self.merged.shared.nodes.push(node);
+        self.merged.shared.allocate_unnamed(AllocationKind::WholeProgram, own, size, align);
         if self.merged.draft.relocatable {
             self.merged.draft.null_value.get_or_insert(align);
         }

@@ -11,7 +11,7 @@ use culd_cubin::{Cubin, Malformed, RelocEntry, Section, SectionIndex, Symbol, te
 
 use super::counterparts::Counterparts;
 use super::roles::SectionRole;
-use crate::base::half::HalfBytes;
+use crate::base::half::{BothHalves, HalfBytes};
 use crate::diag::Message;
 
 /// Instructions of a slot.
@@ -59,7 +59,7 @@ impl<'d> SlotCode<'d> {
         let records: Vec<CapsuleRecord> = Capsule::parse(name, mercury)?.records().collect();
         match fill(bytes, &records, expanded) {
             None => Ok(SlotCode { sass: sass.into(), mercury: mercury.into(), records }),
-            Some((sass, mercury)) => {
+            Some(BothHalves { sass, mercury }) => {
                 let records = Capsule::parse(name, &mercury)?.records().collect();
                 Ok(SlotCode { sass: sass.into(), mercury: mercury.into(), records })
             }
@@ -143,7 +143,7 @@ fn fill(
     HalfBytes { sass, mercury }: HalfBytes<'_>,
     records: &[CapsuleRecord],
     expanded: u64,
-) -> Option<(Vec<u8>, Vec<u8>)> {
+) -> Option<BothHalves<Vec<u8>>> {
     let missing = (SLOT.checked_sub(expanded)? / capmerc::INSTRUCTION) as usize;
     let (padding, front) = records.split_last()?;
     let there = padding_of(mercury.get(padding.bytes.clone())?)?;
@@ -158,7 +158,7 @@ fn fill(
     let (start, padding) = sass.split_at_checked(front.len() * capmerc::INSTRUCTION as usize)?;
     let padding = padding.get(..(there - missing) * capmerc::INSTRUCTION as usize)?;
     let sass = [start, &FILLER.repeat(missing), padding].concat();
-    Some((sass, capmerc::encode(&entries)))
+    Some(BothHalves { sass, mercury: capmerc::encode(&entries) })
 }
 
 /// The number of padding instructions that a record stands for; `None` for any other record.

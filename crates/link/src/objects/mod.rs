@@ -20,6 +20,7 @@ mod unified_ids;
 pub(crate) mod whole;
 
 use self::object::InputObject;
+use self::target::TargetCheck;
 use crate::base::id::{IdVec, ObjectId};
 use crate::base::session::Session;
 use crate::diag::{Diagnostics, Failed};
@@ -62,7 +63,7 @@ impl<'d> InputObjects<'d> {
             .enumerate()
             .map(|(place, parsed)| {
                 let object = parsed.map_err(|message| diags.fatal(message))?;
-                target::check_target(place, &object, options, None, diags)?;
+                TargetCheck { place, object: &object, options, compute: None }.run(diags)?;
                 any_whole_program |= object.is_extensible();
                 if any_whole_program {
                     target::check_release(&object, options, diags)?;
@@ -92,7 +93,8 @@ impl<'d> InputObjects<'d> {
                     limited = true;
                     diags.warning(target::for_one_arch(&object, options));
                 }
-                target::check_target(place, &object, options, Some(compute), diags)?;
+                let compute = Some(compute);
+                TargetCheck { place, object: &object, options, compute }.run(diags)?;
             }
         }
         Ok(())

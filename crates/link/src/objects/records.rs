@@ -29,7 +29,7 @@ pub(crate) struct RecordTables<'d> {
 }
 
 /// A set of attribute codes. Most codes that a phase looks for are in no file. Without it: +0.3 %
-/// instructions on many1000 for sm_100; [`crate::check::skew`] needs it in any case.
+/// instructions on many1000 for sm_100; `check/skew.rs` needs it in any case.
 #[derive(Default)]
 pub(crate) struct AttributeCodes([u64; 4]);
 

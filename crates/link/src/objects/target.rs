@@ -52,83 +52,131 @@ pub(super) fn for_one_arch(object: &InputObject<'_>, options: &LinkOptions) -> M
     Message::ForOneArch { file: object.name.to_owned(), sm: options.target.sm }
 }
 
-/// Checks that an object may go into the target and that its release is known. `place` is its index
-/// among the inputs. `compute` is the name of a virtual target, which takes all objects that are
-/// not newer than itself; the target of the options is the real one of its number then.
-pub(super) fn check_target(
-    place: usize,
-    object: &InputObject<'_>,
-    options: &LinkOptions,
-    compute: Option<&str>,
-    diags: &mut Diagnostics,
-) -> Result<(), Failed> {
-    let name = object.name;
-    let target_name = compute.unwrap_or(options.target.name);
-    let own = options.dialect.toolkit;
-    let made_by = object.cuinfo.toolkit;
-    let sm = object.cubin.header.sm();
-    let accelerated = object.is_accelerated();
-    let limited = |diags: &mut Diagnostics| {
-        // All such objects suit a virtual target, so the first one has the line.
-        if compute.is_none() && limits(object, options) {
-            diags.warning(for_one_arch(object, options));
+/// An object, and the target into which it may go or not.
+pub(super) struct TargetCheck<'c, 'd> {
+    /// Index of the object among the inputs.
+    pub(super) place: usize,
+    pub(super) object: &'c InputObject<'d>,
+    pub(super) options: &'c LinkOptions,
+    /// The name of a virtual target, which takes all objects that are not newer than itself; the
+    /// target of the options is the real one of its number then.
+    pub(super) compute: Option<&'c str>,
+}
+
+impl TargetCheck<'_, '_> {
+    /// Checks that the object may go into the target and that its release is known, in the order of
+    /// nvlink.
+    pub(super) fn run(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        self.header_form(diags)?;
+        self.accelerated(diags)?;
+        self.arch(diags)?;
+        self.code(diags)?;
+        self.toolkit(diags)
+    }
+
+    fn file(&self) -> String {
+        self.object.name.to_owned()
+    }
+
+    /// The message that the object is for another target.
+    fn mismatch(&self) -> Message {
+        let target = self.compute.unwrap_or(self.options.target.name).to_owned();
+        Message::ArchMismatch { file: self.file(), target }
+    }
+
+    fn made_for(&self) -> Note {
+        Note::MadeFor { file: self.file(), sm: self.object.cubin.header.sm() }
+    }
+
+    /// Warns about an object that [`limits`] the output. All such objects suit a virtual target, so
+    /// the first one has the line.
+    fn warn_limits(&self, diags: &mut Diagnostics) {
+        if self.compute.is_none() && limits(self.object, self.options) {
+            diags.warning(for_one_arch(self.object, self.options));
         }
-    };
-    if options.form() == FileForm::Header && !object.cubin.header.is_of_cuda_12() {
-        // CUDA 12 looks for the size of addresses and for the target elsewhere.
-        diags.warning(Message::No64BitFlag { file: name.to_owned() });
-        let (file, target) = (name.to_owned(), target_name.to_owned());
-        let note = Note::TryDialect { release: Dialect::for_toolkit(made_by) };
-        return Err(diags.explained_fatal(Message::ArchMismatch { file, target }, vec![note]));
     }
-    // Later releases check this first (docs/DIALECTS.md, the table).
-    if accelerated
-        && options.target.variant != Variant::Accelerated
-        && !options.dialect.mixes_accelerated
-    {
-        limited(diags);
-        let note = Note::MadeFor { file: name.to_owned(), sm };
-        return Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![note]));
+
+    /// CUDA 12 looks for the size of addresses and for the target where later objects have
+    /// something else.
+    fn header_form(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let of_cuda_12 = self.object.cubin.header.is_of_cuda_12();
+        if self.options.form() != FileForm::Header || of_cuda_12 {
+            return Ok(());
+        }
+        diags.warning(Message::No64BitFlag { file: self.file() });
+        let release = Dialect::for_toolkit(self.object.cuinfo.toolkit);
+        Err(diags.explained_fatal(self.mismatch(), vec![Note::TryDialect { release }]))
     }
-    let family = options.target.variant == Variant::Family && options.dialect.families_take_members;
-    let taken = match compute {
-        Some(_) => sm <= options.target.sm && (!family || sm / 10 == options.target.sm / 10),
-        None => options.dialect.takes(options.target, sm),
-    };
-    if !taken || (sm != options.target.sm && accelerated) {
-        let (file, target) = (name.to_owned(), target_name.to_owned());
-        limited(diags);
-        let note = Note::MadeFor { file: file.clone(), sm };
+
+    /// Accelerated code (`sm_90a`) suits an accelerated target only. Later releases check this
+    /// before the architecture (docs/DIALECTS.md, the table).
+    fn accelerated(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let LinkOptions { target, dialect, .. } = self.options;
+        if !self.object.is_accelerated()
+            || target.variant == Variant::Accelerated
+            || dialect.mixes_accelerated
+        {
+            return Ok(());
+        }
+        self.warn_limits(diags);
+        Err(diags.explained_fatal(Message::AcceleratedMismatch, vec![self.made_for()]))
+    }
+
+    fn arch(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let LinkOptions { target, dialect, .. } = self.options;
+        let sm = self.object.cubin.header.sm();
+        let family = target.variant == Variant::Family && dialect.families_take_members;
+        let taken = match self.compute {
+            Some(_) => sm <= target.sm && (!family || sm / 10 == target.sm / 10),
+            None => dialect.takes(target, sm),
+        };
+        if taken && (sm == target.sm || !self.object.is_accelerated()) {
+            return Ok(());
+        }
+        self.warn_limits(diags);
         // Later releases have looked for `.nv.compat` by then, but not in the first file
         // (testdata/cli/dialects.toml).
-        let reads =
-            options.target.flavour == Flavour::Mercury && !options.dialect.mixes_accelerated;
-        let message = match object.records.compat {
-            None if reads && place > 0 => Message::NoCompat,
-            _ => Message::ArchMismatch { file, target },
+        let reads = target.flavour == Flavour::Mercury && !dialect.mixes_accelerated;
+        let message = match self.object.records.compat {
+            None if reads && self.place > 0 => Message::NoCompat,
+            _ => self.mismatch(),
         };
-        return Err(diags.explained_fatal(message, vec![note]));
+        Err(diags.explained_fatal(message, vec![self.made_for()]))
     }
-    if sm == 90 && made_by < CUDA_12 && own >= CUDA_12 {
-        return Err(diags.fatal(Message::BeforeCuda12 { file: name.to_owned() }));
-    }
-    if compute.is_none() && !object.suits(options.target.sm) {
-        let target = options.target.name;
+
+    /// Refuses code that the linker would have to make anew.
+    fn code(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let sm = self.object.cubin.header.sm();
+        let (made_by, own) = (self.object.cuinfo.toolkit, self.options.dialect.toolkit);
+        if sm == 90 && made_by < CUDA_12 && own >= CUDA_12 {
+            return Err(diags.fatal(Message::BeforeCuda12 { file: self.file() }));
+        }
+        if self.compute.is_some() || self.object.suits(self.options.target.sm) {
+            return Ok(());
+        }
+        let target = self.options.target.name;
         let reason =
             format!("its code for sm_{sm} has to be made anew for '{target}'; compile it for that");
-        return Err(diags.fatal(Message::Unsupported { file: name.to_owned(), reason }));
+        Err(diags.fatal(Message::Unsupported { file: self.file(), reason }))
     }
-    if made_by > own {
-        let file = name.to_owned();
-        if !options.dialect.is_newest() {
-            let release = Dialect::for_toolkit(made_by);
-            let message = Message::NewerToolkit { file, made_by, own };
-            return Err(diags.explained_fatal(message, vec![Note::TryDialect { release }]));
+
+    /// Refuses an object of a later release than the linker's own. If that is the newest that culd
+    /// knows, it warns only: nvlink refuses these (docs/DIFFERENCES.md, newer-toolkit).
+    fn toolkit(&self, diags: &mut Diagnostics) -> Result<(), Failed> {
+        let dialect = self.options.dialect;
+        let (made_by, own) = (self.object.cuinfo.toolkit, dialect.toolkit);
+        if made_by <= own {
+            return Ok(());
         }
-        // nvlink refuses these (docs/DIFFERENCES.md, newer-toolkit).
-        diags.warning(Message::UnknownToolkit { file, made_by, own: options.dialect });
+        let file = self.file();
+        if dialect.is_newest() {
+            diags.warning(Message::UnknownToolkit { file, made_by, own: dialect });
+            return Ok(());
+        }
+        let release = Dialect::for_toolkit(made_by);
+        let message = Message::NewerToolkit { file, made_by, own };
+        Err(diags.explained_fatal(message, vec![Note::TryDialect { release }]))
     }
-    Ok(())
 }
 
 /// Checks that the linker's own release has made an object: a whole program (`-ewp`), or any object

@@ -22,9 +22,9 @@ pub(crate) struct UnifiedIds {
 pub(crate) fn read(object: &InputObject<'_>) -> Result<Vec<UnifiedIds>, Malformed> {
     let mut all = Vec::new();
     for (index, role) in object.unified_sections() {
-        let functions = match role {
-            SectionRole::FunctionIds => true,
-            SectionRole::VariableIds => false,
+        let kind = match role {
+            SectionRole::FunctionIds => UnifiedKind::Function,
+            SectionRole::VariableIds => UnifiedKind::Variable,
             SectionRole::JumpSlot => {
                 check_slot(object, index)?;
                 continue;
@@ -34,8 +34,8 @@ pub(crate) fn read(object: &InputObject<'_>) -> Result<Vec<UnifiedIds>, Malforme
         let section = object.section(index);
         let mut list = Vec::with_capacity(section.data.len() / culd_cubin::unified::ENTRY_SIZE);
         for (at, entry) in entries(section) {
-            if !names(object, entry.symbol, functions) {
-                let what = format!("symbol {} is no {}", entry.symbol.0, kind(functions));
+            if !kind.is_kind_of(object, entry.symbol) {
+                let what = format!("symbol {} is no {}", entry.symbol.0, kind.text());
                 return Err(Malformed::section(section.name, at, what));
             }
             list.push(entry);
@@ -45,16 +45,30 @@ pub(crate) fn read(object: &InputObject<'_>) -> Result<Vec<UnifiedIds>, Malforme
     Ok(all)
 }
 
-fn kind(functions: bool) -> &'static str {
-    if functions { "function" } else { "variable in '.nv.udt'" }
+/// What the entries of a section name.
+#[derive(Clone, Copy)]
+enum UnifiedKind {
+    Function,
+    Variable,
 }
 
-fn names(object: &InputObject<'_>, symbol: SymbolIndex, functions: bool) -> bool {
-    let Some(symbol) = object.cubin.symbol(symbol) else { return false };
-    if functions {
-        return symbol.is_function();
+impl UnifiedKind {
+    /// For messages.
+    fn text(self) -> &'static str {
+        match self {
+            UnifiedKind::Function => "function",
+            UnifiedKind::Variable => "variable in '.nv.udt'",
+        }
     }
-    symbol.defined_in().is_some_and(|section| object.role(section) == SectionRole::UnifiedData)
+
+    fn is_kind_of(self, object: &InputObject<'_>, symbol: SymbolIndex) -> bool {
+        let Some(symbol) = object.cubin.symbol(symbol) else { return false };
+        let is_unified_data = |section| object.role(section) == SectionRole::UnifiedData;
+        match self {
+            UnifiedKind::Function => symbol.is_function(),
+            UnifiedKind::Variable => symbol.defined_in().is_some_and(is_unified_data),
+        }
+    }
 }
 
 fn check_slot(object: &InputObject<'_>, index: SectionIndex) -> Result<(), Malformed> {

@@ -316,7 +316,7 @@ dialects! {
     /// an array ends at a multiple of its alignment.
     aligns_dynamic_shared: bool = since(131);
     /// The shared section of an entry gets its size if an object has no variable in it.
-    bare_shared_counts: bool = since(134);
+    counts_unnamed_shared: bool = since(134);
     /// Records against the shared variables of a whole program compiled with `-sanitize` meet the
     /// places of the variables (docs/DIFFERENCES.md, whole-program-sanitized).
     places_sanitized: bool = since(132);

@@ -8,7 +8,8 @@ use culd_reloc::RelocValue;
 
 use super::patch::PatchMode;
 use super::place::{InputRecords, PlaceContext};
-use super::resolution::{AppliedRecord, RecordedAs, Resolution};
+use super::resolution::{AppliedRecord, KeptRecord, RecordedAs, Resolution};
+use crate::base::id::OutSymbolId;
 use crate::base::system_names::{is_reserved_shared, is_unified_table};
 use crate::diag::Message;
 
@@ -31,14 +32,14 @@ impl RelocContext<'_, '_> {
     /// Clears the place, because its target is not in the output.
     pub(super) fn cleared(&self) -> Resolution {
         let Some(desc) = self.desc else { return Resolution::Dropped };
-        let (value, named) = (RelocValue::default(), RecordedAs::Nothing);
-        Resolution::Applied(AppliedRecord {
-            desc,
-            value,
-            mode: PatchMode::Clear,
-            recorded_as: named,
-            base: 0,
-        })
+        let (value, mode) = (RelocValue::default(), PatchMode::Clear);
+        let recorded_as = RecordedAs::Nothing;
+        Resolution::Applied(AppliedRecord { desc, value, mode, recorded_as, base: 0 })
+    }
+
+    /// Keeps the record against `symbol`; `base` is the offset of the file's part in what it names.
+    pub(super) fn kept(&self, symbol: Option<OutSymbolId>, base: u64) -> Resolution {
+        Resolution::Kept(KeptRecord { symbol, base, kind: self.kind(), placeholder: None })
     }
 
     /// True for records against names that the system defines.
@@ -72,6 +73,7 @@ impl RelocContext<'_, '_> {
         self.input.object.section(self.input.source.section).name
     }
 
+    /// The error that the record cannot be resolved.
     pub(super) fn bad(&self, what: &str) -> Box<Message> {
         Box::new(Message::BadRelocation {
             file: self.input.object.name.to_owned(),
@@ -83,10 +85,10 @@ impl RelocContext<'_, '_> {
 
     /// The message if the value does not fit the fields, where nvlink truncates silently
     /// (docs/DIFFERENCES.md, relocation-overflow).
-    pub(super) fn overflow(&self, patched: &AppliedRecord) -> Option<Message> {
-        let &AppliedRecord { desc, value, mode: write, .. } = patched;
+    pub(super) fn overflow(&self, applied: &AppliedRecord) -> Option<Message> {
+        let &AppliedRecord { desc, value, mode, .. } = applied;
         let bytes = self.input.object.section(self.input.source.target).data;
-        let fits = match write {
+        let fits = match mode {
             PatchMode::Add => {
                 desc.fits_added(bytes, self.record.offset as usize, value).unwrap_or(true)
             }

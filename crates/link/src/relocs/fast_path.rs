@@ -86,32 +86,41 @@ const fn spans<const N: usize>(table: &[RelocDesc; N]) -> [u8; N] {
     spans
 }
 
+/// The answer of the fast path about a record.
+pub(super) enum FastResolution {
+    Kept(OutRecord),
+    Dropped,
+    /// The record needs [`RelocResolver::resolution`].
+    Undecided,
+}
+
 impl<'d> RelocResolver<'_, 'd> {
-    /// The result for a record against a fast symbol, with its place at `offset` of the output
-    /// section: the kept record, or `Some(None)` if it is dropped. `None` if the record needs
-    /// `InputWalk::apply_resolution`.
+    /// Resolves a record with its place at `offset` of the output section, if it is against a fast
+    /// symbol and needs no patch.
     pub(super) fn resolve_fast(
         &self,
         place: &PlaceContext,
         input: &InputRecords<'_, 'd>,
         offset: u64,
         record: &RelocEntry,
-    ) -> Option<Option<OutRecord>> {
-        let symbol = input.fast_symbol(record.symbol).filter(|_| !place.has_discarded_records)?;
+    ) -> FastResolution {
+        let symbol = input.fast_symbol(record.symbol).filter(|_| !place.has_discarded_records);
+        let Some(symbol) = symbol else { return FastResolution::Undecided };
         let span = span(record.kind);
         if span == 0 && clears_place(record.kind) && self.is_function(symbol) {
             debug_assert!(matches!(self.resolution_of(place, input, *record), Resolution::Dropped));
-            return Some(None);
+            return FastResolution::Dropped;
         }
         if span == 0
             || offset.saturating_add(span) > place.size
             || place.is_frames && record.addend != 0
         {
-            return None;
+            return FastResolution::Undecided;
         }
         debug_assert!(self.is_kept_unchanged(place, input, *record));
         let kind = if place.is_frames { ADDRESS } else { record.kind };
-        Some(Some(OutRecord { offset, symbol: Some(symbol), kind, addend: record.addend }))
+        let (symbol, addend) = (Some(symbol), record.addend);
+        FastResolution::Kept(OutRecord { offset, symbol, kind, addend })
     }
 
     /// True for a symbol in a code section; records against it are records against its function.
@@ -129,8 +138,8 @@ impl<'d> RelocResolver<'_, 'd> {
         record: RelocEntry,
     ) -> bool {
         let (symbol, kind) = (input.fast_symbol(record.symbol), record.kind);
-        let outcome = self.resolution_of(place, input, record);
-        outcome.kept_record() == Some(KeptRecord { symbol, base: 0, kind, holder: None })
+        let resolution = self.resolution_of(place, input, record);
+        resolution.kept_record() == Some(KeptRecord { symbol, base: 0, kind, placeholder: None })
     }
 
     fn fast_symbol(&self, id: ObjectId, index: SymbolIndex, symbol: &Symbol<'d>) -> FastSymbol {

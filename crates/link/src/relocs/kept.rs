@@ -28,12 +28,6 @@ pub(crate) enum KeptRelocs {
     Section(KeptSectionRecords),
 }
 
-impl Default for KeptRelocs {
-    fn default() -> Self {
-        KeptRelocs::List(Vec::new())
-    }
-}
-
 /// An input section of which all records are kept, against fast symbols.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeptSection {

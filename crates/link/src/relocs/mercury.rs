@@ -27,7 +27,7 @@ pub(crate) fn compressed_patches(
     let capsule = Capsule::parse(section.name, section.data)?;
     let mut sites = Vec::with_capacity(patches.len());
     for ((counterpart, record), patch) in
-        capmerc::twins(code, mercury).into_iter().zip(mercury).zip(patches)
+        capmerc::counterparts(code, mercury).into_iter().zip(mercury).zip(patches)
     {
         let Some(counterpart) = counterpart else {
             let what = format!(
@@ -50,7 +50,7 @@ pub(crate) fn compressed_patches(
 
 /// Patches of `machine`, the machine code of which `section` is the Mercury code: each load from a
 /// texture slot gets the address of the slot. `base` is that of the first slot.
-pub(crate) fn image_loads(
+pub(crate) fn texture_loads(
     section: &Section<'_>,
     machine: &Section<'_>,
     base: u64,

@@ -55,12 +55,12 @@ pub(crate) fn resolve(
             work,
         )
     };
-    let own = half(Half::Sass)?;
+    let sass = half(Half::Sass)?;
     let mercury = match program.options.target.flavour {
         Flavour::Classic => None,
         Flavour::Mercury => Some(half(Half::Mercury)?),
     };
-    Ok(Halves { sass: own, mercury })
+    Ok(Halves { sass, mercury })
 }
 
 /// Resolves the relocations of one half, which are `work` bytes of records.
@@ -85,10 +85,10 @@ fn resolve_half(
     for (at, &(section, _)) in by_target.iter().enumerate().rev() {
         first_pairs.insert(section, at as u32);
     }
-    let clears = dead_places(resolver);
+    let dead_places = dead_places(resolver);
     let fast_symbols = Arc::clone(resolver.fast_symbols);
     let mut relocated =
-        ResolvedRelocs { sections, by_target, first_pairs, dead_places: clears, fast_symbols };
+        ResolvedRelocs { sections, by_target, first_pairs, dead_places, fast_symbols };
     // No compiler writes REL in files with a Mercury half.
     if resolver.preserve && draft.flavour == Flavour::Classic {
         relocated.record_addends(draft);
@@ -102,31 +102,27 @@ fn resolve_half(
 fn dead_places(resolver: &RelocResolver<'_, '_>) -> HashMap<SectionId, Vec<FieldPatch>> {
     let (merged, half) = (resolver.merged, resolver.half);
     let draft = &merged.draft;
-    let mut clears: HashMap<SectionId, Vec<FieldPatch>> = HashMap::new();
+    let mut patches: HashMap<SectionId, Vec<FieldPatch>> = HashMap::new();
     let is_leading = half == Half::leading(draft.flavour);
-    for clear in &draft.dead_references {
-        let copied = draft.sections[clear.section].kind == SectionKind::Debug
-            && !resolver.rebuilt.contains(clear.section);
-        if !is_leading && !copied {
+    for reference in &draft.dead_references {
+        let is_copied = draft.sections[reference.section].kind == SectionKind::Debug
+            && !resolver.rebuilt.contains(reference.section);
+        if !is_leading && !is_copied {
             continue;
         }
-        let Some(desc) = culd_reloc::lookup(clear.kind) else { continue };
-        let discarded =
-            merged.discarded_dead.get(&clear.function).is_some_and(|&by| clear.object < by);
-        if discarded || desc.observed != Observed::Clears {
+        let Some(desc) = culd_reloc::lookup(reference.kind) else { continue };
+        let replaced_by = merged.discarded_dead.get(&reference.function);
+        let is_discarded = replaced_by.is_some_and(|&by| reference.object < by);
+        if is_discarded || desc.observed != Observed::Clears {
             continue;
         }
-        let offset = if is_leading { clear.offset } else { clear.sass_offset };
+        let offset = if is_leading { reference.offset } else { reference.sass_offset };
         let end = offset.saturating_add(desc.span_bytes() as u64);
-        if end <= resolver.size(clear.section) {
-            let (value, write) = (RelocValue::default(), PatchMode::Clear);
-            clears.entry(clear.section).or_default().push(FieldPatch {
-                offset,
-                desc,
-                value,
-                mode: write,
-            });
+        if end <= resolver.size(reference.section) {
+            let (value, mode) = (RelocValue::default(), PatchMode::Clear);
+            let patch = FieldPatch { offset, desc, value, mode };
+            patches.entry(reference.section).or_default().push(patch);
         }
     }
-    clears
+    patches
 }

@@ -14,7 +14,7 @@ use crate::base::id::{NodeId, SectionId};
 use crate::draft::jump_slots;
 use crate::draft::kind::SectionKind;
 use crate::draft::offset_map::{self, MovedRange};
-use crate::draft::relocs::{RelocSection, RelocSource, WHOLE_SECTION};
+use crate::draft::relocs::{PatchedRange, RelocSection, RelocSource};
 use crate::objects::object::InputObject;
 use crate::options::dialect::Dialect;
 use crate::symbols::discarded::is_line_table;
@@ -54,7 +54,7 @@ pub(super) struct InputRecords<'a, 'd> {
     pub(super) any_discarded: bool,
     /// The fast symbols of the file.
     pub(super) fast_symbols: &'a [FastSymbol],
-    places: OffsetMapping<'a>,
+    offsets: OffsetMapping<'a>,
 }
 
 /// How offsets in an input section translate to offsets in the output section.
@@ -73,13 +73,13 @@ impl InputRecords<'_, '_> {
     /// The most records that can be kept, for a capacity; 0 if the source is only a part of a
     /// section, because many sources may share one section.
     pub(super) fn max_kept(&self) -> usize {
-        if self.source.within == WHOLE_SECTION { self.section.relocations().len() } else { 0 }
+        if self.source.within == PatchedRange::WHOLE { self.section.relocations().len() } else { 0 }
     }
 
     /// All records of the section, if a kept record changes in offset and symbol only.
     pub(super) fn kept_section(&self) -> Option<kept::KeptSectionRecords> {
-        let OffsetMapping::At { base, moves: [] } = self.places else { return None };
-        let whole = self.source.within == WHOLE_SECTION && self.section.sh_type == sht::RELA;
+        let OffsetMapping::At { base, moves: [] } = self.offsets else { return None };
+        let whole = self.source.within == PatchedRange::WHOLE && self.section.sh_type == sht::RELA;
         let whole = whole && !self.any_discarded;
         let total = u32::try_from(self.section.relocations().len()).ok().filter(|_| whole)?;
         let whole = KeptSection::new(self.source.object, self.index, total);
@@ -89,9 +89,9 @@ impl InputRecords<'_, '_> {
     /// The offset in the output section for byte `offset` of the input section; `None` if that byte
     /// is dropped.
     pub(super) fn translate(&self, offset: u64) -> Option<u64> {
-        match self.places {
+        match self.offsets {
             OffsetMapping::At { base, moves: [] } => Some(base + offset),
-            OffsetMapping::Rebuilt(pieces) => offset_map::translate(pieces, offset),
+            OffsetMapping::Rebuilt(ranges) => offset_map::translate(ranges, offset),
             OffsetMapping::At { base, moves } => {
                 Some(offset_map::translate_between(moves, base + offset))
             }
@@ -172,11 +172,12 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             index: section,
             any_discarded: self.discarded.any_in_object(source.object),
             fast_symbols: &self.fast_symbols[source.object],
-            places: self.places(place, source),
+            offsets: self.offset_mapping(place, source),
         }
     }
 
-    fn places(&self, place: &PlaceContext, source: &RelocSource) -> OffsetMapping<'a> {
+    /// How offsets in the patched section of `source` translate.
+    fn offset_mapping(&self, place: &PlaceContext, source: &RelocSource) -> OffsetMapping<'a> {
         if self.half == Half::Sass && self.rebuilt.contains(place.target) {
             return OffsetMapping::Rebuilt(self.rebuilt.copied(source.object, source.target));
         }

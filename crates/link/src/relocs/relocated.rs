@@ -25,7 +25,7 @@ pub(crate) enum ResolvedSection {
 }
 
 /// Kept records, and patches.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RelocatedSection {
     pub(super) kept: KeptRelocs,
     /// By input relocation section, in the reverse of reading order.

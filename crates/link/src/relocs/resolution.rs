@@ -16,7 +16,7 @@ use super::patch::PatchMode;
 use super::place::{InputRecords, PlaceContext};
 use super::resolver::RelocResolver;
 use crate::base::half::{Half, system_shared};
-use crate::base::id::{OutSymbolId, SectionId, SymbolId};
+use crate::base::id::{OutSymbolId, SectionId, SharedId, SymbolId};
 use crate::base::system_names::{is_descriptor_size, is_reserved_shared, is_unified_table};
 use crate::data::constants;
 use crate::diag::{self, Message};
@@ -42,7 +42,7 @@ impl Resolution {
     /// The kept record, if it is kept.
     pub(super) fn kept_record(&self) -> Option<KeptRecord> {
         match self {
-            Resolution::Kept(stays) => Some(*stays),
+            Resolution::Kept(kept) => Some(*kept),
             _ => None,
         }
     }
@@ -56,8 +56,8 @@ pub(super) struct KeptRecord {
     /// Offset of the file's part in the named section or symbol; added to the addend.
     pub(super) base: u64,
     pub(super) kind: u32,
-    /// Value written into the record's place.
-    pub(super) holder: Option<(&'static RelocDesc, RelocValue)>,
+    /// Value written into the place that the record patches, until the record is resolved.
+    pub(super) placeholder: Option<(&'static RelocDesc, RelocValue)>,
 }
 
 /// An applied record.
@@ -124,7 +124,7 @@ pub(super) struct FixedAddress {
     recorded_as: RecordedAs,
 }
 
-/// The symbol that a kept record against a known place can have.
+/// The symbol that a kept record against a [`FixedAddress`] can have.
 #[derive(Clone, Copy)]
 pub(super) enum KeptSymbol {
     Symbol(OutSymbolId),
@@ -141,9 +141,6 @@ impl<'d> RelocResolver<'_, 'd> {
     /// Resolves a record by the table in docs/LINKING.md, relocations.
     pub(super) fn resolution(&self, context: &RelocContext<'_, 'd>) -> Resolution {
         let observed = context.desc.map(|desc| desc.observed);
-        let stays = |symbol, base| {
-            Resolution::Kept(KeptRecord { symbol, base, kind: context.kind(), holder: None })
-        };
         if self.half == Half::Mercury && observed == Some(Observed::Rejected) {
             return Resolution::Fatal(Box::new(UNEXPECTED_MERCURY));
         }
@@ -164,7 +161,7 @@ impl<'d> RelocResolver<'_, 'd> {
             ResolvedSymbol::Fatal(problem) => Resolution::Fatal(problem),
             ResolvedSymbol::Function(symbol) => match observed {
                 Some(Observed::NoEffect | Observed::Clears) => Resolution::Dropped,
-                _ => stays(Some(symbol), 0),
+                _ => context.kept(Some(symbol), 0),
             },
             // nvlink keeps a record of type NONE.
             ResolvedSymbol::Reserved(_) | ResolvedSymbol::Address { .. }
@@ -172,7 +169,12 @@ impl<'d> RelocResolver<'_, 'd> {
                     && context.names_system()
                     && self.merged.draft.flavour == Flavour::Classic =>
             {
-                Resolution::Kept(KeptRecord { symbol: None, base: 0, kind: NONE, holder: None })
+                Resolution::Kept(KeptRecord {
+                    symbol: None,
+                    base: 0,
+                    kind: NONE,
+                    placeholder: None,
+                })
             }
             ResolvedSymbol::Reserved(_) if observed == Some(Observed::Clears) => {
                 Resolution::Dropped
@@ -180,49 +182,39 @@ impl<'d> RelocResolver<'_, 'd> {
             ResolvedSymbol::Reserved(_) if observed == Some(Observed::FunctionOnly) => {
                 Resolution::Fatal(context.bad(NO_FUNCTION))
             }
-            ResolvedSymbol::Reserved(symbol) => stays(Some(symbol), 0),
+            ResolvedSymbol::Reserved(symbol) => context.kept(Some(symbol), 0),
             ResolvedSymbol::Reference(symbol) => self.reference(context, symbol),
             ResolvedSymbol::Address { symbol, base } => match observed {
                 Some(Observed::FunctionOnly) => Resolution::Fatal(context.bad(NO_FUNCTION)),
-                _ => stays(Some(symbol), base),
+                _ => context.kept(Some(symbol), base),
             },
             ResolvedSymbol::Fixed(_) if context.names_wrong_slot() => Resolution::Fatal(
                 context.bad("its type numbers a slot, but its symbol is no texture"),
             ),
-            ResolvedSymbol::Fixed(known) => resolve_fixed_address(context, known),
+            ResolvedSymbol::Fixed(fixed) => resolve_fixed_address(context, fixed),
         }
     }
 
     /// A record against a texture, sampler or surface reference (docs/LINKING.md, textures).
     fn reference(&self, context: &RelocContext<'_, 'd>, out: OutSymbolId) -> Resolution {
-        let kept = Resolution::Kept(KeptRecord {
-            symbol: Some(out),
-            base: 0,
-            kind: context.kind(),
-            holder: None,
-        });
-        let Some(desc) = context.desc else { return kept };
+        let kept = || context.kept(Some(out), 0);
+        let Some(desc) = context.desc else { return kept() };
         if self.relocatable() {
             return self.unresolved_reference(context, out, desc);
         }
-        let patched = |address| {
-            let (value, write) = (context.value(address, 0), context.mode);
-            Resolution::Applied(AppliedRecord {
-                desc,
-                value,
-                mode: write,
-                recorded_as: RecordedAs::Nothing,
-                base: 0,
-            })
+        let applied = |address| {
+            let (value, mode) = (context.value(address, 0), context.mode);
+            let recorded_as = RecordedAs::Nothing;
+            Resolution::Applied(AppliedRecord { desc, value, mode, recorded_as, base: 0 })
         };
         if desc.is_pc_relative() {
             return Resolution::Fatal(Box::new(PC_RELATIVE));
         }
         let read = culd_reloc::lookup(context.record.kind).unwrap_or(desc);
         match read.against_reference() {
-            ReferenceTreatment::Slot => patched(self.slots.value(out, self.half, desc)),
-            ReferenceTreatment::Zero => patched(0),
-            ReferenceTreatment::Kept => kept,
+            ReferenceTreatment::Slot => applied(self.slots.value(out, self.half, desc)),
+            ReferenceTreatment::Zero => applied(0),
+            ReferenceTreatment::Kept => kept(),
             ReferenceTreatment::Unsafe => Resolution::Fatal(
                 context.bad("its type means nothing for a texture, sampler or surface reference"),
             ),
@@ -237,12 +229,13 @@ impl<'d> RelocResolver<'_, 'd> {
         out: OutSymbolId,
         desc: &'static RelocDesc,
     ) -> Resolution {
-        let slot = desc.against_reference() == ReferenceTreatment::Slot
+        let is_slot = desc.against_reference() == ReferenceTreatment::Slot
             && self.half == Half::Sass
             && context.place.is_code;
-        let held = self.slots.place_holder(desc).filter(|_| slot);
-        let holder = held.map(|address| (desc, context.value(address, 0)));
-        Resolution::Kept(KeptRecord { symbol: Some(out), base: 0, kind: context.kind(), holder })
+        let address = self.slots.placeholder(desc).filter(|_| is_slot);
+        let placeholder = address.map(|address| (desc, context.value(address, 0)));
+        let (symbol, kind) = (Some(out), context.kind());
+        Resolution::Kept(KeptRecord { symbol, base: 0, kind, placeholder })
     }
 
     fn resolved_symbol(&self, context: &RelocContext<'_, 'd>) -> ResolvedSymbol {
@@ -330,8 +323,8 @@ impl<'d> RelocResolver<'_, 'd> {
             return ResolvedSymbol::Fatal(context.bad("it names no symbol"));
         }
         if symbol.section == SymbolSection::Undefined && symbol.binding() == stb::LOCAL {
-            let known = FixedAddress::at(self.merged.draft.null_value(), KeptSymbol::Null);
-            return ResolvedSymbol::Fixed(FixedAddress { recorded_as: RecordedAs::Null, ..known });
+            let null = FixedAddress::at(self.merged.draft.null_value(), KeptSymbol::Null);
+            return ResolvedSymbol::Fixed(null.recorded_as(RecordedAs::Null));
         }
         ResolvedSymbol::Fatal(context.bad("its symbol has no type"))
     }
@@ -355,32 +348,17 @@ impl<'d> RelocResolver<'_, 'd> {
         symbol: &Symbol<'d>,
     ) -> ResolvedSymbol {
         let Some(index) = symbol.defined_in() else {
-            return ResolvedSymbol::Fixed(FixedAddress {
-                recorded_as: RecordedAs::Null,
-                ..FixedAddress::at(0, KeptSymbol::Null)
-            });
+            let null = FixedAddress::at(0, KeptSymbol::Null);
+            return ResolvedSymbol::Fixed(null.recorded_as(RecordedAs::Null));
         };
         let placed = self.merged.placement(context.input.source.object, index);
         let SectionPlacement::At { section, base } = placed else {
-            return match context.input.object.role(index) {
-                SectionRole::Text if matches!(placed, SectionPlacement::Lost(_)) => {
-                    self.code_of_winner(placed)
-                }
-                SectionRole::Text => {
-                    ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Deleted))
-                }
-                SectionRole::Constant(_) | SectionRole::OwnShared | SectionRole::PoolShared => {
-                    ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Nothing))
-                }
-                _ => ResolvedSymbol::Fatal(
-                    context.bad("its symbol is a section that the linker rewrites"),
-                ),
-            };
+            return self.unplaced_section(context, index, placed);
         };
         let output = &self.merged.draft.sections[section];
         // References between entries of `.debug_frame` were set when the entries were placed. Any
         // other record against a place in this section means the Mercury half's place, in both
-        // halves. No compiler writes one (`xtask probe --place counterpart`).
+        // halves. No compiler writes one (`xtask probe --place twin`).
         let frames = self.rebuilt.is_frames(section);
         if self.half == Half::Sass && frames && context.place.target == section {
             return ResolvedSymbol::Gone;
@@ -392,45 +370,58 @@ impl<'d> RelocResolver<'_, 'd> {
             Half::Sass if !frames => base,
             _ => self.merged.mercury_base(context.input.source.object, index, base),
         };
-        let symbol = output.symbol.map_or(KeptSymbol::Nothing, KeptSymbol::Symbol);
-        let known = FixedAddress {
-            base,
-            recorded_as: RecordedAs::by(output.symbol),
-            ..FixedAddress::at(base, symbol)
+        let address = || {
+            let address = |symbol| ResolvedSymbol::Address { symbol, base };
+            output.symbol.map_or(ResolvedSymbol::Gone, address)
         };
+        let symbol = output.symbol.map_or(KeptSymbol::Nothing, KeptSymbol::Symbol);
+        let fixed = FixedAddress { base, ..FixedAddress::at(base, symbol) };
+        let fixed = fixed.recorded_as(RecordedAs::by(output.symbol));
         match output.kind {
-            SectionKind::Constant(_) if self.relocatable() => output
-                .symbol
-                .map_or(ResolvedSymbol::Gone, |symbol| ResolvedSymbol::Address { symbol, base }),
+            SectionKind::Constant(_) if self.relocatable() => address(),
             SectionKind::Constant(bank) => {
-                ResolvedSymbol::Fixed(FixedAddress { bank: Some(bank), ..known })
+                ResolvedSymbol::Fixed(FixedAddress { bank: Some(bank), ..fixed })
             }
-            SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData => output
-                .symbol
-                .map_or(ResolvedSymbol::Gone, |symbol| ResolvedSymbol::Address { symbol, base }),
+            SectionKind::Global | SectionKind::GlobalInit | SectionKind::UnifiedData => address(),
             SectionKind::Shared | SectionKind::PoolShared
                 if !self.relocatable()
                     && (output.dropped || output.kind == SectionKind::PoolShared) =>
             {
-                ResolvedSymbol::Fixed(FixedAddress { symbol: KeptSymbol::Nothing, ..known })
+                ResolvedSymbol::Fixed(FixedAddress { symbol: KeptSymbol::Nothing, ..fixed })
             }
-            _ => ResolvedSymbol::Fixed(known),
+            _ => ResolvedSymbol::Fixed(fixed),
         }
     }
 
-    /// The section symbol of a lost copy of code is that of the copy in the output (case
-    /// weak/section-of-loser-86).
-    fn code_of_winner(&self, placed: SectionPlacement) -> ResolvedSymbol {
+    /// As [`RelocResolver::section_symbol`] for a section without a place in an output section.
+    fn unplaced_section(
+        &self,
+        context: &RelocContext<'_, 'd>,
+        index: SectionIndex,
+        placed: SectionPlacement,
+    ) -> ResolvedSymbol {
+        match context.input.object.role(index) {
+            SectionRole::Text => match placed {
+                SectionPlacement::Lost(function) => self.code_of_winner(function),
+                _ => ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Deleted)),
+            },
+            SectionRole::Constant(_) | SectionRole::OwnShared | SectionRole::PoolShared => {
+                ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Nothing))
+            }
+            _ => ResolvedSymbol::Fatal(
+                context.bad("its symbol is a section that the linker rewrites"),
+            ),
+        }
+    }
+
+    /// The section symbol of a lost copy of `function`'s code is that of the copy in the output
+    /// (case weak/section-of-loser-86).
+    fn code_of_winner(&self, function: OutSymbolId) -> ResolvedSymbol {
         let draft = &self.merged.draft;
-        let code = match placed {
-            SectionPlacement::Lost(function) => draft.symbols[function].section,
-            _ => None,
-        };
+        let code = draft.symbols[function].section;
         let symbol = code.and_then(|code| draft.sections[code].symbol);
-        ResolvedSymbol::Fixed(FixedAddress::at(
-            0,
-            symbol.map_or(KeptSymbol::Deleted, KeptSymbol::Symbol),
-        ))
+        let symbol = symbol.map_or(KeptSymbol::Deleted, KeptSymbol::Symbol);
+        ResolvedSymbol::Fixed(FixedAddress::at(0, symbol))
     }
 
     /// A place in a line table of machine code, which is rebuilt: 0 for a dropped place.
@@ -441,17 +432,15 @@ impl<'d> RelocResolver<'_, 'd> {
         symbol: Option<OutSymbolId>,
     ) -> ResolvedSymbol {
         let addend = context.record.addend as u64;
-        let pieces = self.rebuilt.copied(context.input.source.object, index);
-        let place = offset_map::translate(pieces, addend).unwrap_or(0);
+        let ranges = self.rebuilt.copied(context.input.source.object, index);
+        let place = offset_map::translate(ranges, addend).unwrap_or(0);
         let address = place.wrapping_sub(addend);
         // With `-r`, the unit's place is relative to this object (case debug/mixed with -r).
         if let Some(symbol) = symbol.filter(|_| self.relocatable()) {
             return ResolvedSymbol::Address { symbol, base: address };
         }
-        ResolvedSymbol::Fixed(FixedAddress {
-            recorded_as: RecordedAs::by(symbol),
-            ..FixedAddress::at(address, KeptSymbol::Nothing)
-        })
+        let fixed = FixedAddress::at(address, KeptSymbol::Nothing);
+        ResolvedSymbol::Fixed(fixed.recorded_as(RecordedAs::by(symbol)))
     }
 
     fn symbol(
@@ -482,8 +471,8 @@ impl<'d> RelocResolver<'_, 'd> {
             return ResolvedSymbol::Reference(out);
         }
         let shared = self.merged.draft.symbols[out].shared;
-        if let Some(index) = shared.filter(|_| !self.relocatable()) {
-            return self.shared(context, index, out);
+        if let Some(variable) = shared.filter(|_| !self.relocatable()) {
+            return self.shared(context, variable, out);
         }
         self.ordinary(symbol, out)
     }
@@ -533,8 +522,8 @@ impl<'d> RelocResolver<'_, 'd> {
             SectionKind::ReservedShared if self.half == Half::Sass && !self.relocatable() => {
                 let symbol = out.map_or(KeptSymbol::Nothing, KeptSymbol::Symbol);
                 let start = system_shared(self.merged.draft.flavour);
-                let known = FixedAddress::at(value + start, symbol);
-                ResolvedSymbol::Fixed(FixedAddress { recorded_as: RecordedAs::by(out), ..known })
+                let fixed = FixedAddress::at(value + start, symbol);
+                ResolvedSymbol::Fixed(fixed.recorded_as(RecordedAs::by(out)))
             }
             _ => {
                 let address = |symbol| ResolvedSymbol::Address { symbol, base: 0 };
@@ -546,13 +535,13 @@ impl<'d> RelocResolver<'_, 'd> {
     fn shared(
         &self,
         context: &RelocContext<'_, 'd>,
-        index: u32,
+        variable: SharedId,
         out: OutSymbolId,
     ) -> ResolvedSymbol {
-        let address = self.shared.address(index, context.place.function);
-        let known = self.shared.is_extern_of(index, context.place.function);
-        let named = match self.merged.draft.symbols[out].dropped {
-            _ if known || !self.preserve => RecordedAs::Nothing,
+        let address = self.shared.address(variable, context.place.function);
+        let is_extern = self.shared.is_extern_of(variable, context.place.function);
+        let recorded_as = match self.merged.draft.symbols[out].dropped {
+            _ if is_extern || !self.preserve => RecordedAs::Nothing,
             false => RecordedAs::Symbol(out),
             // nvlink deletes such symbols if there is a pool, and then looks them up.
             true if self.shared.has_pool() => return ResolvedSymbol::Fatal(Box::new(DELETED)),
@@ -564,10 +553,7 @@ impl<'d> RelocResolver<'_, 'd> {
             false if self.debug => KeptSymbol::Symbol(out),
             false => KeptSymbol::OnlyRecorded(out),
         };
-        ResolvedSymbol::Fixed(FixedAddress {
-            recorded_as: named,
-            ..FixedAddress::at(address, symbol)
-        })
+        ResolvedSymbol::Fixed(FixedAddress::at(address, symbol).recorded_as(recorded_as))
     }
 }
 
@@ -577,20 +563,22 @@ impl FixedAddress {
         FixedAddress { address, bank: None, symbol, base: 0, recorded_as: RecordedAs::Nothing }
     }
 
+    /// The same place, listed as `recorded_as` by `.nv.resolvedrela`.
+    fn recorded_as(self, recorded_as: RecordedAs) -> Self {
+        FixedAddress { recorded_as, ..self }
+    }
+
     /// A place in a constant bank.
     fn in_bank(address: u64, bank: u8, out: Option<OutSymbolId>) -> Self {
         let symbol = out.map_or(KeptSymbol::Deleted, KeptSymbol::Symbol);
-        FixedAddress {
-            bank: Some(bank),
-            recorded_as: RecordedAs::by(out),
-            ..FixedAddress::at(address, symbol)
-        }
+        let fixed = FixedAddress { bank: Some(bank), ..FixedAddress::at(address, symbol) };
+        fixed.recorded_as(RecordedAs::by(out))
     }
 }
 
-/// Resolves a record against a known place: its type decides.
-fn resolve_fixed_address(context: &RelocContext<'_, '_>, known: FixedAddress) -> Resolution {
-    let FixedAddress { address, bank, symbol, base, recorded_as: named } = known;
+/// Resolves a record against a place whose address is known: the record's type decides.
+fn resolve_fixed_address(context: &RelocContext<'_, '_>, fixed: FixedAddress) -> Resolution {
+    let FixedAddress { address, bank, symbol, base, recorded_as } = fixed;
     let Some(desc) = context.desc else { return Resolution::Fatal(Box::new(UNEXPECTED)) };
     match desc.observed {
         Observed::FunctionOnly => return Resolution::Fatal(context.bad(NO_FUNCTION)),
@@ -605,22 +593,11 @@ fn resolve_fixed_address(context: &RelocContext<'_, '_>, known: FixedAddress) ->
                     return Resolution::Fatal(Box::new(DELETED));
                 }
             };
-            return Resolution::Kept(KeptRecord {
-                symbol,
-                base,
-                kind: context.kind(),
-                holder: None,
-            });
+            return context.kept(symbol, base);
         }
         Observed::Clears if matches!(symbol, KeptSymbol::Deleted | KeptSymbol::OnlyRecorded(_)) => {
-            let value = RelocValue::default();
-            return Resolution::Applied(AppliedRecord {
-                desc,
-                value,
-                mode: PatchMode::Clear,
-                recorded_as: named,
-                base,
-            });
+            let (value, mode) = (RelocValue::default(), PatchMode::Clear);
+            return Resolution::Applied(AppliedRecord { desc, value, mode, recorded_as, base });
         }
         Observed::NoEffect | Observed::Bits | Observed::Ignored | Observed::Clears => {}
     }
@@ -631,8 +608,9 @@ fn resolve_fixed_address(context: &RelocContext<'_, '_>, known: FixedAddress) ->
     }
     let value = context.value(address, bank.unwrap_or_default());
     // A record that changes nothing is not listed (docs/LINKING.md, --preserve-relocs).
-    let named = if desc.observed == Observed::Bits { named } else { RecordedAs::Nothing };
-    Resolution::Applied(AppliedRecord { desc, value, mode: context.mode, recorded_as: named, base })
+    let is_listed = desc.observed == Observed::Bits;
+    let recorded_as = if is_listed { recorded_as } else { RecordedAs::Nothing };
+    Resolution::Applied(AppliedRecord { desc, value, mode: context.mode, recorded_as, base })
 }
 
 const DELETED: Message = Message::Internal { what: diag::DELETED };
@@ -656,7 +634,7 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
         input: &InputRecords<'_, 'd>,
         record: RelocEntry,
     ) -> Resolution {
-        let (desc, write) = (culd_reloc::lookup(record.kind), PatchMode::Set);
-        self.resolution(&RelocContext { place, input, record, desc, mode: write })
+        let (desc, mode) = (culd_reloc::lookup(record.kind), PatchMode::Set);
+        self.resolution(&RelocContext { place, input, record, desc, mode })
     }
 }

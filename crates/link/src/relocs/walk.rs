@@ -11,7 +11,8 @@ use culd_reloc::RelocDesc;
 
 use super::context::RelocContext;
 use super::debug::ADDRESS;
-use super::kept::{KeptRelocs, OutRecord};
+use super::fast_path::FastResolution;
+use super::kept::{KeptRelocs, KeptSection, OutRecord};
 use super::patch::{FieldPatch, PatchMode};
 use super::place::{InputRecords, PlaceContext};
 use super::relocated::{AppliedSource, RecordedReloc, RelocatedSection, ResolvedSection};
@@ -21,7 +22,7 @@ use super::{fast_path, mercury};
 use crate::base::half::Half;
 use crate::base::id::OutSymbolId;
 use crate::diag::Message;
-use crate::draft::relocs::{RelocSection, RelocSource, WHOLE_SECTION};
+use crate::draft::relocs::{PatchedRange, RecordForm, RelocSection, RelocSource};
 use crate::symbols::discarded::PatchedSection;
 
 impl<'a, 'd> RelocResolver<'a, 'd> {
@@ -39,36 +40,13 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             [source] => self.input_records(&place, source),
             _ => None,
         };
-        let mut single_section = None;
-        if let Some(input) = &single
-            && let Some(records) = input.kept_section()
-        {
-            let exceptions = self.exceptions(&place, input);
-            let unchanged = records.unchanged().filter(|_| exceptions.is_empty());
-            if let Some(unchanged) = unchanged.filter(|_| !self.has_images(&place)) {
-                return Ok(ResolvedSection::Whole(unchanged));
-            }
-            single_section = Some((records, exceptions));
-        }
-        let mut resolved = RelocatedSection::default();
-        if let Some(input) = single {
-            let (kept, exceptions) = match single_section {
-                Some((records, exceptions)) => (KeptRelocs::Section(records), Some(exceptions)),
-                None => (KeptRelocs::List(Vec::with_capacity(input.max_kept())), None),
-            };
-            resolved.kept = kept;
-            InputWalk::new(self, &place, &input, &mut resolved).resolve_all(exceptions)?;
-        } else {
-            let inputs = || {
-                reloc.sources.iter().rev().filter_map(|source| self.input_records(&place, source))
-            };
-            // Most records are kept.
-            let most = inputs().map(|input| input.max_kept()).sum();
-            resolved.kept = KeptRelocs::List(Vec::with_capacity(most));
-            for input in inputs() {
-                InputWalk::new(self, &place, &input, &mut resolved).resolve_all(None)?;
-            }
-        }
+        let mut resolved = match single {
+            Some(input) => match self.resolve_single(&place, &input)? {
+                SingleSource::Unchanged(section) => return Ok(ResolvedSection::Whole(section)),
+                SingleSource::Resolved(resolved) => resolved,
+            },
+            None => self.resolve_many(&place, &reloc.sources)?,
+        };
         if self.rebuilt.is_lines(reloc.target) && self.half == Half::Sass {
             let headers = reloc.sources.iter();
             let headers = headers
@@ -77,6 +55,48 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             resolved.kept.sort();
         }
         Ok(resolved.into())
+    }
+
+    /// Resolves the records of the only source of a section.
+    fn resolve_single(
+        &self,
+        place: &PlaceContext,
+        input: &InputRecords<'_, 'd>,
+    ) -> Result<SingleSource, Box<Message>> {
+        let Some(records) = input.kept_section() else {
+            let kept = KeptRelocs::List(Vec::with_capacity(input.max_kept()));
+            let mut resolved = RelocatedSection { kept, applied: Vec::new() };
+            InputWalk::new(self, place, input, &mut resolved).resolve_all()?;
+            return Ok(SingleSource::Resolved(resolved));
+        };
+        let exceptions = self.exceptions(place, input);
+        if exceptions.is_empty()
+            && !self.has_texture_loads(place)
+            && let Some(unchanged) = records.unchanged()
+        {
+            return Ok(SingleSource::Unchanged(unchanged));
+        }
+        let kept = KeptRelocs::Section(records);
+        let mut resolved = RelocatedSection { kept, applied: Vec::new() };
+        InputWalk::new(self, place, input, &mut resolved).resolve_exceptions(exceptions)?;
+        Ok(SingleSource::Resolved(resolved))
+    }
+
+    /// Resolves the records of several sources, the last source first.
+    fn resolve_many(
+        &self,
+        place: &PlaceContext,
+        sources: &[RelocSource],
+    ) -> Result<RelocatedSection, Box<Message>> {
+        let inputs = || sources.iter().rev().filter_map(|source| self.input_records(place, source));
+        // Most records are kept.
+        let most = inputs().map(|input| input.max_kept()).sum();
+        let kept = KeptRelocs::List(Vec::with_capacity(most));
+        let mut resolved = RelocatedSection { kept, applied: Vec::new() };
+        for input in inputs() {
+            InputWalk::new(self, place, &input, &mut resolved).resolve_all()?;
+        }
+        Ok(resolved)
     }
 
     /// The numbers of the records that are exceptions of [`KeptRelocs::Section`]; few are.
@@ -135,23 +155,34 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             .map_err(Box::new)
     }
 
-    /// True if [`RelocResolver::image_loads`] may find loads from texture slots.
-    fn has_images(&self, place: &PlaceContext) -> bool {
-        self.half == Half::Sass && place.is_code && self.slots.images().is_some()
+    /// The description of a relocation type. Without unified tables, a type for unified addresses
+    /// means the plain one.
+    fn desc_of(&self, kind: u32) -> Option<&'static RelocDesc> {
+        let desc = culd_reloc::lookup(kind)?;
+        let plain = || desc.unified.and_then(|plain| plain.desc()).unwrap_or(desc);
+        Some(if self.unified { desc } else { plain() })
+    }
+
+    /// True if [`RelocResolver::texture_loads`] may find some.
+    fn has_texture_loads(&self, place: &PlaceContext) -> bool {
+        self.half == Half::Sass && place.is_code && self.slots.start_with_mercury().is_some()
     }
 
     /// Patches for loads of machine code from texture slots. In files with a Mercury half such
     /// loads have no record. They count from the first slot, which in machine code follows the
     /// largest parameter bank (case textures/in-registers).
-    fn image_loads(&self, input: &InputRecords<'_, 'd>) -> Result<Vec<FieldPatch>, Box<Message>> {
-        let Some(base) = self.slots.images() else { return Ok(Vec::new()) };
+    fn texture_loads(&self, input: &InputRecords<'_, 'd>) -> Result<Vec<FieldPatch>, Box<Message>> {
+        let Some(base) = self.slots.start_with_mercury() else { return Ok(Vec::new()) };
         let InputRecords { source, object, .. } = *input;
         let Some(counterpart) = object.counterparts.of(source.target) else {
             return Ok(Vec::new());
         };
-        let patches =
-            mercury::image_loads(object.section(counterpart), object.section(source.target), base)
-                .map_err(|defect| Message::malformed(object.name, defect))?;
+        let patches = mercury::texture_loads(
+            object.section(counterpart),
+            object.section(source.target),
+            base,
+        )
+        .map_err(|defect| Message::malformed(object.name, defect))?;
         let at = |patch: FieldPatch| {
             Some(FieldPatch { offset: input.translate(patch.offset)?, ..patch })
         };
@@ -168,8 +199,8 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
             else {
                 continue;
             };
-            let outcome = self.resolution_of(place, &input, record);
-            if let Resolution::Applied(AppliedRecord { desc, value, .. }) = outcome {
+            let resolution = self.resolution_of(place, &input, record);
+            if let Resolution::Applied(AppliedRecord { desc, value, .. }) = resolution {
                 patches.push(FieldPatch { offset, desc, value, mode: PatchMode::Set });
             }
         }
@@ -185,6 +216,13 @@ impl<'a, 'd> RelocResolver<'a, 'd> {
     }
 }
 
+/// The result for a section with one source.
+enum SingleSource {
+    /// All records of this input section are kept, with their offsets.
+    Unchanged(KeptSection),
+    Resolved(RelocatedSection),
+}
+
 /// The walk over the records of one input section.
 struct InputWalk<'w, 'a, 'd> {
     resolver: &'w RelocResolver<'a, 'd>,
@@ -193,8 +231,8 @@ struct InputWalk<'w, 'a, 'd> {
     /// The result for the output section so far.
     resolved: &'w mut RelocatedSection,
     applied: AppliedSource,
-    /// Capacity for patches if all follow each other; 0 if the other pass has records in between,
-    /// where reserving for all of them each time would be quadratic.
+    /// Capacity for patches if all follow each other; 0 if records of the other form come in
+    /// between, where reserving for all of them each time would be quadratic.
     room: usize,
     /// In Mercury code: the record of each patch, to find its place in the compressed bytes.
     patched: Vec<RelocEntry>,
@@ -225,40 +263,46 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         self.applied.patches.push(patch);
     }
 
-    /// Resolves the records from last to first; with `exceptions` only the records with these
-    /// numbers.
-    fn resolve_all(mut self, exceptions: Option<Vec<u32>>) -> Result<(), Box<Message>> {
+    /// Resolves all records, from last to first.
+    fn resolve_all(mut self) -> Result<(), Box<Message>> {
         let InputRecords { source, section, .. } = *self.input;
         let records = section.relocations();
-        let one_pass = section.sh_type != sht::REL;
-        let room = |records: usize| if one_pass { records } else { 0 };
-        if let Some(exceptions) = exceptions {
-            self.room = room(exceptions.len());
-            for number in exceptions.into_iter().rev() {
-                let number = number as usize;
-                if let Some(record) = records.get(number) {
-                    self.resolve(NumberedRecord { number, record })?;
-                }
+        self.room = self.room_for(records.len());
+        // True if [`InputWalk::resolve`] would not skip any record.
+        let plain = source.within == PatchedRange::WHOLE
+            && section.sh_type == sht::RELA
+            && source.form == RecordForm::AsInInput
+            && !self.input.any_discarded;
+        let numbers = (0..records.len()).rev();
+        let mut all = numbers.zip(records.iter().rev());
+        all.try_for_each(|(number, record)| {
+            let record = NumberedRecord { number, record };
+            if plain {
+                let offset = self.input.translate(record.record.offset);
+                return self.resolve_at(offset, record);
             }
-        } else {
-            self.room = room(records.len());
-            // True if [`InputWalk::resolve`] would not skip any record.
-            let plain = source.within == WHOLE_SECTION
-                && section.sh_type == sht::RELA
-                && !source.moved
-                && !self.input.any_discarded;
-            let numbers = (0..records.len()).rev();
-            let mut all = numbers.zip(records.iter().rev());
-            all.try_for_each(|(number, record)| {
-                let record = NumberedRecord { number, record };
-                if plain {
-                    let offset = self.input.translate(record.record.offset);
-                    return self.resolve_at(offset, record);
-                }
-                self.resolve(record)
-            })?;
+            self.resolve(record)
+        })?;
+        self.finish()
+    }
+
+    /// Resolves the records with the numbers `exceptions`, from last to first.
+    fn resolve_exceptions(mut self, exceptions: Vec<u32>) -> Result<(), Box<Message>> {
+        let records = self.input.section.relocations();
+        self.room = self.room_for(exceptions.len());
+        for number in exceptions.into_iter().rev() {
+            let number = number as usize;
+            if let Some(record) = records.get(number) {
+                self.resolve(NumberedRecord { number, record })?;
+            }
         }
         self.finish()
+    }
+
+    /// The [`InputWalk::room`] for the patches of `records` records.
+    fn room_for(&self, records: usize) -> usize {
+        let one_form = self.input.section.sh_type != sht::REL;
+        if one_form { records } else { 0 }
     }
 
     /// Adds the applied records to the result.
@@ -269,8 +313,8 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
             applied.patches =
                 resolver.compressed_patches(place, input.source, &patched, patches)?;
         }
-        if resolver.has_images(place) {
-            applied.patches.extend(resolver.image_loads(input)?);
+        if resolver.has_texture_loads(place) {
+            applied.patches.extend(resolver.texture_loads(input)?);
         }
         if !applied.patches.is_empty() || !applied.records.is_empty() {
             // Of many records, few may have been applied.
@@ -280,19 +324,20 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         Ok(())
     }
 
-    /// Resolves one record, unless it is outside of the source, of the other pass, or discarded.
+    /// Resolves one record, unless it is outside of the source, of the other form, or discarded.
     /// Records are visited from last to first.
     fn resolve(&mut self, record: NumberedRecord) -> Result<(), Box<Message>> {
         let InputRecords { source, object, section, any_discarded, .. } = *self.input;
         let RelocResolver { merged, discarded, symbols, .. } = *self.resolver;
         let NumberedRecord { number, record: entry } = record;
-        let (start, end) = source.within;
-        if entry.offset < start || entry.offset >= end {
+        if !source.within.contains(entry.offset) {
             return Ok(());
         }
-        let moved = section.sh_type == sht::REL && merged.gets_addend(source.object, object, entry);
-        if moved != source.moved {
-            // Records of the other pass come in between.
+        let gets_addend =
+            section.sh_type == sht::REL && merged.gets_addend(source.object, object, entry);
+        let form = if gets_addend { RecordForm::RelaOfRel } else { RecordForm::AsInInput };
+        if form != source.form {
+            // Records of the other form come in between.
             if !self.applied.patches.is_empty() {
                 let rest = AppliedSource::new(source, Vec::new());
                 let applied = std::mem::replace(&mut self.applied, rest);
@@ -315,12 +360,15 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         offset: Option<u64>,
         record: NumberedRecord,
     ) -> Result<(), Box<Message>> {
-        let fast =
-            |offset| self.resolver.resolve_fast(self.place, self.input, offset, &record.record);
-        let kept = match offset.map(|offset| (offset, fast(offset))) {
+        let kept = match offset {
             None => None,
-            Some((_, Some(kept))) => kept,
-            Some((offset, None)) => self.resolve_slow(offset, record)?,
+            Some(offset) => {
+                match self.resolver.resolve_fast(self.place, self.input, offset, &record.record) {
+                    FastResolution::Kept(kept) => Some(kept),
+                    FastResolution::Dropped => None,
+                    FastResolution::Undecided => self.resolve_slow(offset, record)?,
+                }
+            }
         };
         self.resolved.kept.note(record.number, kept);
         Ok(())
@@ -334,7 +382,7 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         NumberedRecord { number, record }: NumberedRecord,
     ) -> Result<Option<OutRecord>, Box<Message>> {
         let count = self.applied.patches.len();
-        let kept = self.apply_resolution(offset, record)?;
+        let kept = self.resolve_by_table(offset, record)?;
         if self.place.in_capsule && self.applied.patches.len() != count {
             if !self.place.is_code {
                 let what = format!(
@@ -350,19 +398,17 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         Ok(kept)
     }
 
-    /// Returns the kept record, if the record is kept. Adds its patch, and the record of that
-    /// patch, to the applied ones.
-    fn apply_resolution(
+    /// Resolves a record by [`RelocResolver::resolution`]. Returns the kept record, if it is kept.
+    /// Adds its patch, and the record of that patch, to the applied ones.
+    fn resolve_by_table(
         &mut self,
         offset: u64,
         record: RelocEntry,
     ) -> Result<Option<OutRecord>, Box<Message>> {
         let (resolver, place, input) = (self.resolver, self.place, self.input);
-        let plain =
-            |desc: &'static RelocDesc| desc.unified.and_then(|plain| plain.desc()).unwrap_or(desc);
-        let desc = culd_reloc::lookup(record.kind);
-        let desc = desc.map(|desc| if resolver.unified { desc } else { plain(desc) });
-        let in_place = input.section.sh_type == sht::REL && !input.source.moved;
+        let desc = resolver.desc_of(record.kind);
+        let in_place =
+            input.section.sh_type == sht::REL && input.source.form == RecordForm::AsInInput;
         let mode = if in_place { PatchMode::Add } else { PatchMode::Set };
         let context = RelocContext { place, input, record, desc, mode };
         let resolution = resolver.resolution(&context);
@@ -379,44 +425,57 @@ impl<'w, 'a, 'd> InputWalk<'w, 'a, 'd> {
         }
         match resolution {
             Resolution::Dropped => Ok(None),
-            Resolution::Kept(KeptRecord { symbol, base, kind, holder }) => {
-                if let Some((desc, value)) = holder {
+            Resolution::Fatal(problem) => Err(problem),
+            Resolution::Kept(kept) => {
+                if let Some((desc, value)) = kept.placeholder {
                     self.patch(FieldPatch { offset, desc, value, mode });
                 }
-                let own = match place.is_frames {
-                    true => input.object.place_in_machine_code(record.symbol, record.addend),
-                    false => record.addend,
-                };
-                let addend = own.wrapping_add_unsigned(base);
-                let kind = if place.is_frames { ADDRESS } else { kind };
-                // By 11.8 the types for unified addresses stay (testdata/cuda12/11.8-sm_60).
-                let keeps = resolver.merged.draft.dialect.keeps_unified_types
-                    && culd_reloc::lookup(record.kind)
-                        .is_some_and(|typed| typed.unified.is_some_and(|plain| plain.0 == kind));
-                let kind = if keeps { record.kind } else { kind };
-                Ok(Some(OutRecord { offset, symbol, kind, addend }))
+                Ok(Some(self.kept_record(offset, record, kept)))
             }
-            Resolution::Fatal(problem) => Err(problem),
             Resolution::Applied(applied) => {
                 if let Some(overflow) = context.overflow(&applied) {
                     return Err(Box::new(overflow));
                 }
-                let AppliedRecord { desc, value, mode, recorded_as, base } = applied;
-                self.patch(FieldPatch { offset, desc, value, mode });
-                let symbol = match recorded_as {
-                    RecordedAs::Nothing => return Ok(None),
-                    RecordedAs::Null => None,
-                    RecordedAs::Symbol(symbol) => Some(symbol),
-                };
-                if resolver.preserve && resolver.is_recorded(place, symbol) {
-                    let addend = record.addend.wrapping_add_unsigned(base);
-                    let record = OutRecord { offset, symbol, kind: desc.code.0, addend };
-                    let patches = self.applied.patches.len();
-                    let in_place = (mode == PatchMode::Add).then(|| patches - 1);
-                    self.applied.records.push(RecordedReloc { record, in_place });
-                }
+                self.add_applied(offset, record, applied);
                 Ok(None)
             }
+        }
+    }
+
+    /// The kept form of `record`.
+    fn kept_record(&self, offset: u64, record: RelocEntry, kept: KeptRecord) -> OutRecord {
+        let KeptRecord { symbol, base, kind, .. } = kept;
+        let (own_addend, kind) = match self.place.is_frames {
+            true => {
+                let object = self.input.object;
+                (object.place_in_machine_code(record.symbol, record.addend), ADDRESS)
+            }
+            false => (record.addend, kind),
+        };
+        let addend = own_addend.wrapping_add_unsigned(base);
+        // By 11.8 the types for unified addresses stay (testdata/cuda12/11.8-sm_60).
+        let keeps_type = self.resolver.merged.draft.dialect.keeps_unified_types
+            && culd_reloc::lookup(record.kind)
+                .is_some_and(|desc| desc.unified.is_some_and(|plain| plain.0 == kind));
+        let kind = if keeps_type { record.kind } else { kind };
+        OutRecord { offset, symbol, kind, addend }
+    }
+
+    /// Adds the patch of an applied record, and the record that `--preserve-relocs` lists for it.
+    fn add_applied(&mut self, offset: u64, record: RelocEntry, applied: AppliedRecord) {
+        let AppliedRecord { desc, value, mode, recorded_as, base } = applied;
+        self.patch(FieldPatch { offset, desc, value, mode });
+        let symbol = match recorded_as {
+            RecordedAs::Nothing => return,
+            RecordedAs::Null => None,
+            RecordedAs::Symbol(symbol) => Some(symbol),
+        };
+        if self.resolver.preserve && self.resolver.is_recorded(self.place, symbol) {
+            let addend = record.addend.wrapping_add_unsigned(base);
+            let record = OutRecord { offset, symbol, kind: desc.code.0, addend };
+            let patches = self.applied.patches.len();
+            let in_place = (mode == PatchMode::Add).then(|| patches - 1);
+            self.applied.records.push(RecordedReloc { record, in_place });
         }
     }
 }

@@ -45,10 +45,10 @@ impl ObjectBuilder {
             }
         }
         for (index, symbol) in cubin.symbol_indices().skip(1) {
-            let twin = cubin.mercury_symbols.get(index.0 as usize);
+            let counterpart = cubin.mercury_symbols.get(index.0 as usize);
             object.symbols.push(SymbolEntries {
                 own: apart.entry(symbol)?,
-                twin: twin.map(|twin| apart.entry(twin)).transpose()?,
+                counterpart: counterpart.map(|entry| apart.entry(entry)).transpose()?,
             });
         }
         if cubin.mercury_symbols.len() > cubin.symbols.len() {
@@ -150,8 +150,8 @@ impl<'c, 'd> ObjectReader<'c, 'd> {
         if is_nobits(section.sh_type) {
             return Ok(SectionContent::Nothing(section.size));
         }
-        if let Some(twin) = self.same(index, section) {
-            return Ok(SectionContent::Same(twin));
+        if let Some(same) = self.same(index, section) {
+            return Ok(SectionContent::Same(same));
         }
         let symbol = |at: usize, symbol: u32| {
             let unknown = || Malformed::section(section.name, at as u64, "a record of no symbol");

@@ -9,6 +9,7 @@ use crate::base::graph::{Adjacency, Components, Search};
 use crate::base::id::{DenseId, IdVec, NodeId};
 use crate::base::paths::DeepestPath;
 use crate::callgraph::CallGraph;
+use crate::callgraph::alive::ReachGraph;
 use crate::diag::note::{CallStep, Note};
 
 /// The most cycles that notes show for one entry.
@@ -36,9 +37,9 @@ pub(crate) struct DeepestCalls<'f> {
 
 impl<'f> DeepestCalls<'f> {
     pub(crate) fn of(graph: &CallGraph, frames: &'f IdVec<NodeId, u32>) -> Self {
-        let (reach, components) = graph.reach();
+        let ReachGraph { calls, components } = graph.reach();
         let frame = |vertex| graph.vertex_node(vertex).map_or(0, |node| frames[node]);
-        DeepestCalls { frames, paths: components.deepest(reach, frame) }
+        DeepestCalls { frames, paths: components.deepest(calls, frame) }
     }
 }
 
@@ -46,7 +47,7 @@ impl<N: Fn(NodeId) -> ShownFunction> CallPaths<'_, N> {
     /// Notes for each entry that reaches recursion, none for others, in the order of
     /// [`CallGraph::entries`]. Only the first entry that reaches a cycle shows it.
     pub(crate) fn recursion(&self) -> Vec<Vec<Note>> {
-        let (calls, components) = self.graph.reach();
+        let ReachGraph { calls, components } = self.graph.reach();
         let mut search = Search::new(calls);
         let mut explained: HashMap<u32, NodeId> = HashMap::new();
         let some_cycle = components.some_cycle(calls);
@@ -83,7 +84,7 @@ impl<N: Fn(NodeId) -> ShownFunction> CallPaths<'_, N> {
 
     /// A path of calls from `from` to `to`.
     pub(crate) fn call_path(&self, from: NodeId, to: NodeId) -> Note {
-        let mut search = Search::new(self.graph.reach().0);
+        let mut search = Search::new(&self.graph.reach().calls);
         search.from(from.index() as u32, |_| true);
         Note::CallPath { path: self.steps(&search.path(to.index() as u32)) }
     }

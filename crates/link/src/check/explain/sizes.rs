@@ -3,7 +3,7 @@
 use culd_cubin::elf::stt;
 
 use super::display_name;
-use crate::base::id::SectionId;
+use crate::base::id::{SectionId, SharedId};
 use crate::diag::note::Note;
 use crate::draft::Draft;
 use crate::draft::section::OutSymbol;
@@ -27,7 +27,7 @@ pub(crate) fn constants(
 /// The largest shared variables; `size` gives the size of a variable, or `None` to leave it out.
 pub(crate) fn shared(
     draft: &Draft<'_>,
-    size: impl Fn(u32) -> Option<u64>,
+    size: impl Fn(SharedId) -> Option<u64>,
     line: impl Fn(&OutSymbol) -> Option<String>,
 ) -> Vec<Note> {
     let used = draft.symbols.values().filter_map(|symbol| Some((symbol, size(symbol.shared?)?)));

@@ -10,8 +10,8 @@
 
 use hashbrown::HashMap;
 
-use super::{EntryNumber, PoolShape, SharedBuilder};
-use crate::base::id::{IdVec, NodeId};
+use super::{KernelNumber, PoolShape, SharedBuilder};
+use crate::base::id::{IdVec, NodeId, SharedId};
 use crate::draft::merged::MergeResult;
 use crate::options::LinkOptions;
 
@@ -27,30 +27,38 @@ pub(super) fn name_instance(merged: &mut MergeResult<'_>, options: &LinkOptions)
     }
 }
 
+/// A function that refers to arrays without size.
+struct ArrayReference {
+    function: NodeId,
+    /// The array of its first record about one.
+    array: SharedId,
+    /// The entries that reach the function, ascending.
+    users: Vec<KernelNumber>,
+}
+
 impl SharedBuilder<'_, '_> {
     /// The alignment of an array without size. Objects before CUDA 13.1 do not record one.
-    pub(super) fn extern_align(&self, group: usize) -> u64 {
+    pub(super) fn extern_align(&self, array: SharedId) -> u64 {
         let counts = self.merged.draft.dialect.aligns_dynamic_shared;
-        let node = self.groups[group].unsized_node.filter(|_| counts);
-        node.map_or(USUAL_ALIGN, |node| self.nodes[node].align.max(USUAL_ALIGN))
+        let allocation = self.variables[array].unsized_allocation.filter(|_| counts);
+        allocation.map_or(USUAL_ALIGN, |id| self.allocations[id].align.max(USUAL_ALIGN))
     }
 
-    /// Functions that refer to arrays, in the order of their first record about one. Each has the
-    /// array of that record, and the entries that reach the function, ascending.
-    fn namers_of_arrays(&self) -> Vec<(NodeId, u32, Vec<EntryNumber>)> {
+    /// Functions that refer to arrays, in the order of their first record about one.
+    fn array_references(&self) -> Vec<ArrayReference> {
         let mut wanted = IdVec::filled(false, self.graph.nodes.len());
         self.extern_functions.keys().for_each(|&node| wanted[node] = true);
-        let mut users: HashMap<NodeId, Vec<EntryNumber>> = HashMap::new();
+        let mut users: HashMap<NodeId, Vec<KernelNumber>> = HashMap::new();
         for (entry, nodes) in self.graph.reached_by_kernels(&wanted).into_iter().enumerate() {
             nodes.into_iter().for_each(|node| users.entry(node).or_default().push(entry));
         }
-        let mut namers: Vec<_> = self.extern_functions.iter().collect();
-        namers.sort_unstable_by_key(|(_, (place, _))| *place);
-        let namers = namers.into_iter().filter_map(|(&node, &(_, array))| {
-            let users = users.remove(&node)?;
-            Some((node, array, users))
+        let mut functions: Vec<_> = self.extern_functions.iter().collect();
+        functions.sort_unstable_by_key(|(_, first)| first.number);
+        let references = functions.into_iter().filter_map(|(&function, first)| {
+            let users = users.remove(&function)?;
+            Some(ArrayReference { function, array: first.array, users })
         });
-        namers.collect()
+        references.collect()
     }
 
     /// Places the arrays by function. The first record about an array that some entries reach makes
@@ -62,26 +70,26 @@ impl SharedBuilder<'_, '_> {
         if self.extern_functions.is_empty() {
             return;
         }
-        let namers = self.namers_of_arrays();
+        let references = self.array_references();
         let mut groups = EntryGroups::new(self.layout.sizes.len());
-        for (_, array, users) in &namers {
-            groups.join(users, self.extern_align(*array as usize));
+        for reference in &references {
+            groups.join(&reference.users, self.extern_align(reference.array));
         }
-        let mut ends: HashMap<EntryNumber, u64> = HashMap::new();
-        for &entry in namers.iter().flat_map(|(_, _, users)| users) {
+        let mut ends: HashMap<KernelNumber, u64> = HashMap::new();
+        for &entry in references.iter().flat_map(|reference| &reference.users) {
             let end = ends.entry(groups.find(entry)).or_default();
             *end = self.layout.sizes[entry].max(*end);
             self.layout.is_dynamic[entry] = true;
         }
-        let starts: HashMap<EntryNumber, u64> = ends
+        let starts: HashMap<KernelNumber, u64> = ends
             .iter()
             .map(|(&group, end)| (group, end.next_multiple_of(groups.align(group))))
             .collect();
         // Since CUDA 13.1 a section's own alignment decides where it ends.
         let counts = self.merged.draft.dialect.aligns_dynamic_shared;
         let sizes = if counts { &ends } else { &starts };
-        for (node, _, users) in &namers {
-            self.layout.extern_starts.insert(*node, starts[&groups.find(users[0])]);
+        for ArrayReference { function, users, .. } in &references {
+            self.layout.extern_starts.insert(*function, starts[&groups.find(users[0])]);
             for &entry in users {
                 self.layout.sizes[entry] = sizes[&groups.find(entry)];
             }
@@ -93,36 +101,37 @@ impl SharedBuilder<'_, '_> {
     /// of all their sections (cases debug/extern-groups-g, shared/dynamic-with-g).
     pub(super) fn place_arrays_for_debugger(&mut self, aligns: &[u64], shape: &PoolShape) {
         let counts = self.merged.draft.dialect.aligns_dynamic_shared;
-        let align = |entry: EntryNumber| match counts {
+        let align = |entry: KernelNumber| match counts {
             true => shape.section_align(aligns[entry]),
             false => USUAL_ALIGN,
         };
         let is_extern = &self.layout.is_extern;
-        let arrays = || self.users.iter().zip(is_extern).filter(|(_, is_extern)| **is_extern);
+        let arrays =
+            || self.users.values().zip(is_extern.values()).filter(|(_, is_extern)| **is_extern);
         let mut is_dynamic = vec![false; self.layout.sizes.len()];
         let mut groups = EntryGroups::new(is_dynamic.len());
         for (users, _) in arrays().filter(|(users, _)| !users.is_empty()) {
             users.iter().for_each(|&entry| is_dynamic[entry] = true);
             groups.join(users, 1);
         }
-        let mut starts: HashMap<EntryNumber, (u64, u64)> = HashMap::new();
+        let mut starts: HashMap<KernelNumber, (u64, u64)> = HashMap::new();
         let dynamic = || (0..is_dynamic.len()).filter(|&entry| is_dynamic[entry]);
         for entry in dynamic() {
             let (end, wide) = starts.entry(groups.find(entry)).or_insert((0, 1));
             (*end, *wide) = (self.layout.sizes[entry].max(*end), align(entry).max(*wide));
         }
-        let start = |groups: &mut EntryGroups, entry: EntryNumber| {
+        let start = |groups: &mut EntryGroups, entry: KernelNumber| {
             let (end, align) = starts[&groups.find(entry)];
             end.next_multiple_of(align)
         };
         for entry in dynamic() {
             self.layout.sizes[entry] = start(&mut groups, entry);
         }
-        let value = |users: &Vec<EntryNumber>| users.first().map(|&e| self.layout.sizes[e]);
+        let value = |users: &Vec<KernelNumber>| users.first().map(|&e| self.layout.sizes[e]);
         let values = self
             .users
-            .iter()
-            .zip(is_extern)
+            .values()
+            .zip(is_extern.values())
             .map(|(users, is_extern)| value(users).filter(|_| *is_extern).unwrap_or(0));
         self.layout.extern_values = Some(values.collect());
         self.layout.is_dynamic = is_dynamic;
@@ -131,7 +140,7 @@ impl SharedBuilder<'_, '_> {
 
 /// Groups of entries.
 struct EntryGroups {
-    parent: Vec<EntryNumber>,
+    parent: Vec<KernelNumber>,
     /// By group: the number of its making, counted from 1, and its alignment. The number is 0 for
     /// an entry that is in no group.
     made: Vec<(usize, u64)>,
@@ -144,7 +153,7 @@ impl EntryGroups {
     }
 
     /// The group of an entry.
-    fn find(&mut self, mut entry: EntryNumber) -> EntryNumber {
+    fn find(&mut self, mut entry: KernelNumber) -> KernelNumber {
         while self.parent[entry] != entry {
             self.parent[entry] = self.parent[self.parent[entry]];
             entry = self.parent[entry];
@@ -153,15 +162,15 @@ impl EntryGroups {
     }
 
     /// The alignment of a group.
-    fn align(&self, group: EntryNumber) -> u64 {
+    fn align(&self, group: KernelNumber) -> u64 {
         self.made[group].1
     }
 
     /// Makes one group of `users` and of all groups that they are in. The group that was made last
     /// takes in the others and keeps its alignment. If none of `users` is in a group, the new group
     /// has `align`.
-    fn join(&mut self, users: &[EntryNumber], align: u64) {
-        let roots: Vec<EntryNumber> = users.iter().map(|&user| self.find(user)).collect();
+    fn join(&mut self, users: &[KernelNumber], align: u64) {
+        let roots: Vec<KernelNumber> = users.iter().map(|&user| self.find(user)).collect();
         let newest = roots.iter().map(|&root| self.made[root]).max().unwrap_or_default();
         let kept = if newest.0 == 0 {
             self.count += 1;

@@ -20,17 +20,19 @@ use std::cmp::Reverse;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::base::id::{IdVec, NameId, NodeId, SectionId};
+use crate::base::id::{AllocationId, IdVec, NameId, NodeId, SectionId, SharedId};
 use crate::base::sort::list_sort;
 use crate::callgraph::CallGraph;
-use crate::draft::merged::{MergeResult, SharedGroup, SharedNode, SharedVariables};
+use crate::draft::merged::{
+    AllocationKind, MergeResult, SharedAllocation, SharedVariable, SharedVariables,
+};
 use crate::objects::InputObjects;
 use crate::options::LinkOptions;
 use crate::symbols::Symbols;
 use crate::symbols::shared_uses::each_reference;
 
 pub(crate) use object::keep;
-use sections::{EntryNeeds, PoolShape, apply};
+use sections::{EntryNeeds, PoolShape, size_sections};
 use unnamed::UnnamedMemory;
 
 /// The address of a variable without a place, as nvlink writes it (cases debug/dynamic-shared*).
@@ -39,18 +41,19 @@ const NOWHERE: u64 = u64::MAX;
 /// Addresses of shared variables.
 #[derive(Default)]
 pub(crate) struct SharedLayout {
-    /// Offset by variable, bytes; the last placement counts.
-    offsets: Vec<u64>,
-    /// Number of placements by variable: one for each definition.
-    placements: Vec<u64>,
-    is_extern: Vec<bool>,
+    /// Offset by variable, bytes; that of its allocation that was placed last.
+    offsets: IdVec<SharedId, u64>,
+    /// Number of allocations by variable: one for each definition.
+    placements: IdVec<SharedId, u64>,
+    /// By variable: it is an array without size.
+    is_extern: IdVec<SharedId, bool>,
     /// By entry: it reaches an array without size.
     is_dynamic: Vec<bool>,
     /// Start of extern arrays by function that refers to one.
     extern_starts: HashMap<NodeId, u64>,
     /// With `-g`: the start of each extern array for all functions, since a symbol has one value; 0
     /// for an array that no entry uses.
-    extern_values: Option<Vec<u64>>,
+    extern_values: Option<IdVec<SharedId, u64>>,
     /// End of the variables with several users, bytes.
     pool_end: u64,
     /// Bytes of shared memory by kernel, in the order of [`CallGraph::kernels`].
@@ -58,33 +61,50 @@ pub(crate) struct SharedLayout {
     /// By kernel: it uses a variable that is no `extern` array.
     filled: Vec<bool>,
     /// Users of each variable, ascending.
-    users: Vec<Vec<EntryNumber>>,
+    users: IdVec<SharedId, Vec<KernelNumber>>,
     /// Variables of the pool that kernels of whole programs use.
-    pub(crate) clashes: Vec<(u32, EntryNumber)>,
-    /// The place of the last section of a whole program. Such sections have no symbols.
-    last_unnamed: u64,
+    pub(crate) clashes: Vec<SharedClash>,
+    /// The offset of the last [`AllocationKind::WholeProgram`], bytes.
+    last_of_whole_program: u64,
+}
+
+/// A variable of the pool, and a kernel of a whole program that uses it.
+pub(crate) struct SharedClash {
+    pub(crate) variable: SharedId,
+    pub(crate) kernel: KernelNumber,
 }
 
 impl SharedLayout {
-    fn put(&mut self, node: &SharedNode, offset: u64) {
-        let group = node.group as usize;
-        self.offsets[group] = offset;
-        self.placements[group] += 1;
-        if node.laid_out {
-            self.last_unnamed = offset;
+    fn new(variables: &SharedVariables, kernels: usize) -> Self {
+        let count = variables.variables.len();
+        let is_extern = |variable: &SharedVariable| !variable.defined && variable.size == 0;
+        SharedLayout {
+            offsets: IdVec::filled(NOWHERE, count),
+            placements: IdVec::filled(0, count),
+            is_extern: variables.variables.values().map(is_extern).collect(),
+            sizes: vec![0; kernels],
+            ..SharedLayout::default()
         }
     }
 
-    /// True if `index` is an array without size that `function` refers to, so that its start is
-    /// known.
-    pub(crate) fn is_extern_of(&self, index: u32, function: Option<NodeId>) -> bool {
-        let known = function.is_some_and(|node| self.extern_starts.contains_key(&node));
-        self.is_extern[index as usize] && self.extern_values.is_none() && known
+    fn put(&mut self, allocation: &SharedAllocation, offset: u64) {
+        self.offsets[allocation.variable] = offset;
+        self.placements[allocation.variable] += 1;
+        if allocation.kind == AllocationKind::WholeProgram {
+            self.last_of_whole_program = offset;
+        }
     }
 
-    /// True if entry `number` reaches an array without size. In an object (`-r`) that is not known.
-    pub(crate) fn is_dynamic(&self, number: EntryNumber) -> bool {
-        self.is_dynamic.get(number).copied().unwrap_or(false)
+    /// True if `variable` is an array without size that `function` refers to, so that its start is
+    /// known.
+    pub(crate) fn is_extern_of(&self, variable: SharedId, function: Option<NodeId>) -> bool {
+        let known = function.is_some_and(|node| self.extern_starts.contains_key(&node));
+        self.is_extern[variable] && self.extern_values.is_none() && known
+    }
+
+    /// True if `kernel` reaches an array without size. In an object (`-r`) that is not known.
+    pub(crate) fn is_dynamic(&self, kernel: KernelNumber) -> bool {
+        self.is_dynamic.get(kernel).copied().unwrap_or(false)
     }
 
     /// True if some variable has several users.
@@ -92,51 +112,57 @@ impl SharedLayout {
         self.pool_end != 0
     }
 
-    /// True if entry `number` uses shared variable `index`.
-    pub(crate) fn uses(&self, number: EntryNumber, index: u32) -> bool {
-        self.users[index as usize].binary_search(&number).is_ok()
+    /// True if `kernel` uses `variable`.
+    pub(crate) fn uses(&self, kernel: KernelNumber, variable: SharedId) -> bool {
+        self.users[variable].binary_search(&kernel).is_ok()
     }
 
-    /// The address of shared variable `index` in the code of `function`; -1 for a variable that no
-    /// entry uses.
-    pub(crate) fn address(&self, index: u32, function: Option<NodeId>) -> u64 {
-        let index = index as usize;
-        if self.is_extern[index] {
+    /// The address of `variable` in the code of `function`; -1 for a variable that no entry uses.
+    pub(crate) fn address(&self, variable: SharedId, function: Option<NodeId>) -> u64 {
+        if self.is_extern[variable] {
             let own = || function.and_then(|node| self.extern_starts.get(&node)).copied();
-            let value = self.extern_values.as_ref().map(|values| values[index]);
+            let value = self.extern_values.as_ref().map(|values| values[variable]);
             value.or_else(own).unwrap_or(NOWHERE)
         } else {
-            self.offsets[index]
+            self.offsets[variable]
         }
     }
 }
 
-/// Number of a kernel: its place in [`CallGraph::kernels`].
-type EntryNumber = usize;
+/// The place of a kernel in [`CallGraph::kernels`].
+type KernelNumber = usize;
 
 /// Which functions refer to which variables: nvlink creates late kernels' sections in this order.
 struct LateKernels {
     /// By variable: functions whose code refers to it, in the order of the records, with
     /// repetitions.
-    namers: Vec<Vec<NodeId>>,
+    referrers: IdVec<SharedId, Vec<NodeId>>,
     /// By such a function: the entries that reach it, ascending.
-    users: HashMap<NodeId, Vec<EntryNumber>>,
+    users: HashMap<NodeId, Vec<KernelNumber>>,
 }
 
+/// A function's first record about an array without size.
+struct FirstArrayRecord {
+    /// Number of the record among the first records of all functions.
+    number: usize,
+    array: SharedId,
+}
+
+/// The state of the layout.
 struct SharedBuilder<'a, 'd> {
     graph: &'a CallGraph,
-    nodes: &'a [SharedNode],
-    groups: &'a [SharedGroup],
+    allocations: &'a IdVec<AllocationId, SharedAllocation>,
+    variables: &'a IdVec<SharedId, SharedVariable>,
     merged: &'a MergeResult<'d>,
     /// By variable: code of an accepted copy refers to it, dead code included.
-    named: Vec<bool>,
+    referenced: IdVec<SharedId, bool>,
     /// Entries that use a variable, ascending.
-    users: Vec<Vec<EntryNumber>>,
-    /// Only in programs with kernels whose sections are created late, see [`add_missing`].
+    users: IdVec<SharedId, Vec<KernelNumber>>,
+    /// Only in programs with kernels whose sections are created late, see `add_missing` in
+    /// `sections.rs`.
     late: Option<LateKernels>,
-    /// Functions that refer to an extern array, each with the place of its first such record among
-    /// the records of all of them, and that array.
-    extern_functions: HashMap<NodeId, (usize, u32)>,
+    /// Functions that refer to an array without size.
+    extern_functions: HashMap<NodeId, FirstArrayRecord>,
     layout: SharedLayout,
 }
 
@@ -149,69 +175,33 @@ pub(crate) fn lay_out(
     options: &LinkOptions,
 ) -> SharedLayout {
     let variables = std::mem::take(&mut merged.shared);
-    let groups = &variables.groups;
-    let may_be_late = graph.kernels().iter().any(|&kernel| !graph.is_known_entry(kernel));
-    let mut builder = SharedBuilder {
-        graph,
-        nodes: &variables.nodes,
-        groups,
-        merged,
-        named: vec![false; groups.len()],
-        users: vec![Vec::new(); groups.len()],
-        late: may_be_late
-            .then(|| LateKernels { namers: vec![Vec::new(); groups.len()], users: HashMap::new() }),
-        extern_functions: HashMap::new(),
-        layout: SharedLayout {
-            offsets: vec![NOWHERE; groups.len()],
-            placements: vec![0; groups.len()],
-            is_dynamic: Vec::new(),
-            is_extern: groups.iter().map(|group| !group.defined && group.size == 0).collect(),
-            extern_starts: HashMap::new(),
-            extern_values: None,
-            pool_end: 0,
-            sizes: vec![0; graph.kernels().len()],
-            filled: Vec::new(),
-            users: Vec::new(),
-            clashes: Vec::new(),
-            last_unnamed: 0,
-        },
-    };
+    let mut builder = SharedBuilder::new(graph, &variables, merged);
     builder.find_users(objects, symbols);
     let pool = builder.pool_order();
-    builder.layout.clashes = builder.clashes(&pool, objects, symbols);
-    for &(group, entry) in &builder.layout.clashes {
-        builder.users[group as usize].retain(|&user| user != entry);
-    }
+    builder.remove_clashes(&pool, objects, symbols);
     let multi = builder.multi_user(&pool);
     builder.colour(&multi);
     builder.per_entry(&pool);
     builder.layout.filled = builder.layout.sizes.iter().map(|&size| size > 0).collect();
     let aligns = builder.entry_aligns();
     let shape = PoolShape::of(&variables, &builder);
-    let for_debugger = options.for_debugger();
-    let last_bare = builder.last_bare();
-    if for_debugger {
+    let unnamed = builder.unnamed_allocations();
+    if options.for_debugger() {
         builder.place_arrays_for_debugger(&aligns, &shape);
     } else {
         builder.place_arrays();
     }
     let order = builder.by_first_use(&pool);
-    let SharedBuilder { mut layout, users, named, .. } = builder;
+    let SharedBuilder { mut layout, users, referenced, .. } = builder;
     reserved::place(merged);
-    let mut whole: HashMap<SectionId, u64> = HashMap::new();
-    for node in variables.nodes.iter().filter(|node| node.laid_out) {
-        if let Some(code) = node.own {
-            let align = whole.entry(code).or_default();
-            *align = node.align.max(*align);
-        }
-    }
+    let whole = whole_program_aligns(&variables);
     let helpers = helper_sections(merged, &variables, options);
     let needs = EntryNeeds { aligns: &aligns, order: &order, whole: &whole, helpers: &helpers };
-    let own = apply(merged, graph, &layout, needs, shape, options);
-    let unnamed = UnnamedMemory { variables: &variables, users: &users, last_bare };
+    let own = size_sections(merged, graph, &layout, needs, shape, options);
+    let unnamed = UnnamedMemory { variables: &variables, users: &users, of_objects: unnamed };
     merged.draft.null_value = unnamed.value(&layout, options.target).or(merged.draft.null_value);
     if options.keeps_shared_symbols() {
-        symbols::place(merged, &own, &layout, &variables.nodes, &users, &named, options);
+        symbols::place(merged, &own, &layout, &variables, &users, &referenced, options);
     }
     if layout.is_dynamic.contains(&true) {
         arrays::name_instance(merged, options);
@@ -221,95 +211,144 @@ pub(crate) fn lay_out(
     layout
 }
 
-/// Size and alignment of shared sections without a variable in objects, by the name of their code:
-/// local functions of one name share a section. If the code is no kernel's but a helper's of ptxas,
-/// they stay (case whole-program/helpers by 13.5, an object of either linker).
+/// The largest alignment of the sections that a kernel of a whole program has, by its code.
+fn whole_program_aligns(variables: &SharedVariables) -> HashMap<SectionId, u64> {
+    let mut aligns: HashMap<SectionId, u64> = HashMap::new();
+    for allocation in variables.allocations.values() {
+        if let (AllocationKind::WholeProgram, Some(code)) =
+            (allocation.kind, allocation.kernel_code)
+        {
+            let align = aligns.entry(code).or_default();
+            *align = allocation.align.max(*align);
+        }
+    }
+    aligns
+}
+
+/// Size and alignment of shared memory without a variable.
+#[derive(Clone, Copy, Default)]
+struct HelperSection {
+    /// Bytes.
+    size: u64,
+    /// Bytes.
+    align: u64,
+}
+
+/// The shared sections without a variable in objects, by the name of their code: local functions of
+/// one name share a section. If the code is no kernel's but a helper's of ptxas, they stay (case
+/// whole-program/helpers by 13.5, an object of either linker).
 fn helper_sections(
     merged: &MergeResult<'_>,
     variables: &SharedVariables,
     options: &LinkOptions,
-) -> HashMap<NameId, (u64, u64)> {
-    let counts = options.dialect.bare_shared_counts;
-    let is_bare =
-        |node: &&SharedNode| variables.groups[node.group as usize].bare || node.laid_out && counts;
-    let mut sections: HashMap<NameId, (u64, u64)> = HashMap::new();
-    for node in variables.nodes.iter().filter(is_bare) {
-        if let Some(code) = node.own {
-            let (size, align) = sections.entry(merged.draft.sections[code].name).or_default();
-            (*size, *align) = (node.size.max(*size), node.align.max(*align));
+) -> HashMap<NameId, HelperSection> {
+    let whole_program_counts = options.dialect.counts_unnamed_shared;
+    let mut sections: HashMap<NameId, HelperSection> = HashMap::new();
+    for allocation in variables.allocations.values() {
+        let has_no_variable = match allocation.kind {
+            AllocationKind::Variable => false,
+            AllocationKind::Unnamed => true,
+            AllocationKind::WholeProgram => whole_program_counts,
+        };
+        if let Some(code) = allocation.kernel_code.filter(|_| has_no_variable) {
+            let section = sections.entry(merged.draft.sections[code].name).or_default();
+            section.size = allocation.size.max(section.size);
+            section.align = allocation.align.max(section.align);
         }
     }
     sections
 }
 
-/// Places variables from `start` on, sorted by alignment, then size; returns their end, bytes.
+/// Places `members` from `start` on, sorted by alignment, then size; returns their end, bytes.
 /// Those that ptxas has placed come first and stay there, in front of the section that has them
 /// already (case whole-program/placed).
 fn place(
-    nodes: &[SharedNode],
-    members: &[usize],
+    allocations: &IdVec<AllocationId, SharedAllocation>,
+    members: &[AllocationId],
     start: u64,
-    mut put: impl FnMut(usize, u64),
+    mut put: impl FnMut(&SharedAllocation, u64),
 ) -> u64 {
-    let key = |node: usize| (Reverse(nodes[node].align), nodes[node].size);
-    let (placed, members): (Vec<_>, Vec<_>) =
-        members.iter().copied().partition(|&node| nodes[node].place.is_some());
+    let key = |id: AllocationId| (Reverse(allocations[id].align), allocations[id].size);
+    let (fixed, members): (Vec<_>, Vec<_>) =
+        members.iter().copied().partition(|&id| allocations[id].fixed_offset.is_some());
     let mut end = start;
-    for (node, offset) in placed.into_iter().filter_map(|node| Some((node, nodes[node].place?))) {
-        put(node, offset);
-        end = end.max(offset + nodes[node].size);
+    for allocation in fixed.into_iter().map(|id| &allocations[id]) {
+        if let Some(offset) = allocation.fixed_offset {
+            put(allocation, offset);
+            end = end.max(offset + allocation.size);
+        }
     }
-    for node in list_sort(&members, &|a, b| key(a) <= key(b)) {
-        let offset = end.next_multiple_of(nodes[node].align);
-        put(node, offset);
-        end = offset + nodes[node].size;
+    for id in list_sort(&members, &|a, b| key(a) <= key(b)) {
+        let allocation = &allocations[id];
+        let offset = end.next_multiple_of(allocation.align);
+        put(allocation, offset);
+        end = offset + allocation.size;
     }
     end
 }
 
 /// Entry numbers by code section.
-fn entries_by_code(merged: &MergeResult<'_>, graph: &CallGraph) -> HashMap<SectionId, EntryNumber> {
+fn entries_by_code(
+    merged: &MergeResult<'_>,
+    graph: &CallGraph,
+) -> HashMap<SectionId, KernelNumber> {
     let entries = graph.kernels().iter().enumerate();
     entries.filter_map(|(number, &entry)| Some((merged.code(graph, entry)?, number))).collect()
 }
 
-impl SharedBuilder<'_, '_> {
-    fn group(&self, node: usize) -> usize {
-        self.nodes[node].group as usize
+impl<'a, 'd> SharedBuilder<'a, 'd> {
+    fn new(
+        graph: &'a CallGraph,
+        variables: &'a SharedVariables,
+        merged: &'a MergeResult<'d>,
+    ) -> Self {
+        let count = variables.variables.len();
+        let may_be_late = graph.kernels().iter().any(|&kernel| !graph.is_known_entry(kernel));
+        let late =
+            || LateKernels { referrers: IdVec::filled(Vec::new(), count), users: HashMap::new() };
+        SharedBuilder {
+            graph,
+            allocations: &variables.allocations,
+            variables: &variables.variables,
+            merged,
+            referenced: IdVec::filled(false, count),
+            users: IdVec::filled(Vec::new(), count),
+            late: may_be_late.then(late),
+            extern_functions: HashMap::new(),
+            layout: SharedLayout::new(variables, graph.kernels().len()),
+        }
     }
 
-    /// The users of a node's variable.
-    fn users_of(&self, node: usize) -> &[EntryNumber] {
-        &self.users[self.group(node)]
-    }
-
-    fn is_pool(&self, node: usize) -> bool {
-        self.nodes[node].own.is_none()
+    /// The users of an allocation's variable.
+    fn users_of(&self, id: AllocationId) -> &[KernelNumber] {
+        &self.users[self.allocations[id].variable]
     }
 
     /// Finds which functions refer to which pool variables, and which entries reach these
     /// functions.
     fn find_users(&mut self, objects: &InputObjects<'_>, symbols: &Symbols) {
-        if self.nodes.is_empty() {
+        if self.allocations.len() == 0 {
             return;
         }
-        let mut uses: IdVec<NodeId, Vec<u32>> = IdVec::filled(Vec::new(), self.graph.nodes.len());
+        let mut uses: IdVec<NodeId, Vec<SharedId>> =
+            IdVec::filled(Vec::new(), self.graph.nodes.len());
         each_reference(objects, symbols, |function, variable| {
             let out = self.merged.out_symbol(variable);
-            let Some(index) = out.and_then(|out| self.merged.draft.symbols[out].shared) else {
+            let Some(variable) = out.and_then(|out| self.merged.draft.symbols[out].shared) else {
                 return;
             };
-            self.named[index as usize] = true;
+            self.referenced[variable] = true;
             if let Some(node) = self.graph.node(function) {
-                uses[node].push(index);
-                if self.layout.is_extern[index as usize] {
-                    let place = self.extern_functions.len();
-                    self.extern_functions.entry(node).or_insert((place, index));
+                uses[node].push(variable);
+                if self.layout.is_extern[variable] {
+                    let number = self.extern_functions.len();
+                    let first = FirstArrayRecord { number, array: variable };
+                    self.extern_functions.entry(node).or_insert(first);
                 }
                 if let Some(late) = &mut self.late {
-                    let namers = &mut late.namers[index as usize];
-                    if namers.last() != Some(&node) {
-                        namers.push(node);
+                    let referrers = &mut late.referrers[variable];
+                    if referrers.last() != Some(&node) {
+                        referrers.push(node);
                     }
                 }
             }
@@ -317,7 +356,9 @@ impl SharedBuilder<'_, '_> {
         self.collect_users(&uses);
     }
 
-    fn collect_users(&mut self, uses: &IdVec<NodeId, Vec<u32>>) {
+    /// Finds the entries that reach the functions that use a variable. The own variables of a
+    /// kernel have that kernel as their only user.
+    fn collect_users(&mut self, uses: &IdVec<NodeId, Vec<SharedId>>) {
         let wanted = uses.values().map(|list| !list.is_empty()).collect();
         let reached = self.graph.reached_by_kernels(&wanted);
         for (entry, nodes) in reached.into_iter().enumerate() {
@@ -325,8 +366,8 @@ impl SharedBuilder<'_, '_> {
                 if let Some(late) = &mut self.late {
                     late.users.entry(node).or_default().push(entry);
                 }
-                for &index in &uses[node] {
-                    let users = &mut self.users[index as usize];
+                for &variable in &uses[node] {
+                    let users = &mut self.users[variable];
                     if users.last() != Some(&entry) {
                         users.push(entry);
                     }
@@ -334,32 +375,34 @@ impl SharedBuilder<'_, '_> {
             }
         }
         let entry_of_code = entries_by_code(self.merged, self.graph);
-        for node in self.nodes {
-            if let Some(code) = node.own {
+        for allocation in self.allocations.values() {
+            if let Some(code) = allocation.kernel_code {
                 let users = entry_of_code.get(&code).copied().into_iter().collect();
-                self.users[node.group as usize] = users;
+                self.users[allocation.variable] = users;
             }
         }
     }
 
     /// All pool variables by size, the largest first.
-    fn pool_order(&self) -> Vec<usize> {
-        let pool: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.is_pool(node)).collect();
-        list_sort(&pool, &|a, b| self.nodes[a].size > self.nodes[b].size)
+    fn pool_order(&self) -> Vec<AllocationId> {
+        let pool = self.allocations.iter().filter(|(_, allocation)| allocation.is_pool());
+        let pool: Vec<AllocationId> = pool.map(|(id, _)| id).collect();
+        list_sort(&pool, &|a, b| self.allocations[a].size > self.allocations[b].size)
     }
 
     /// The users of pool variables in the order of their late sections; empty without late kernels.
     /// Variables with one user come first, then the others, both in pool order. Within a variable:
     /// by the functions that refer to it; within a function: the last entry first (cases
     /// unified/shared-*, selection/late-shared-order, selection/late-shared-callers).
-    fn by_first_use(&self, pool: &[usize]) -> Vec<EntryNumber> {
+    fn by_first_use(&self, pool: &[AllocationId]) -> Vec<KernelNumber> {
         let Some(late) = &self.late else { return Vec::new() };
         let mut seen = vec![false; self.layout.sizes.len()];
-        let single = |node: &&usize| self.users_of(**node).len() == 1;
-        let several = |node: &&usize| !single(node);
-        let nodes = pool.iter().filter(single).chain(pool.iter().filter(several));
-        let namers = nodes.flat_map(|&node| &late.namers[self.group(node)]);
-        let users = namers.flat_map(|namer| late.users.get(namer).into_iter().flatten().rev());
+        let single = |id: &&AllocationId| self.users_of(**id).len() == 1;
+        let several = |id: &&AllocationId| !single(id);
+        let ids = pool.iter().filter(single).chain(pool.iter().filter(several));
+        let functions = ids.flat_map(|&id| &late.referrers[self.allocations[id].variable]);
+        let users =
+            functions.flat_map(|function| late.users.get(function).into_iter().flatten().rev());
         users.copied().filter(|&entry| !std::mem::replace(&mut seen[entry], true)).collect()
     }
 
@@ -371,108 +414,134 @@ impl SharedBuilder<'_, '_> {
     /// errors-finish/placed-already).
     fn clashes(
         &self,
-        pool: &[usize],
+        pool: &[AllocationId],
         objects: &InputObjects<'_>,
         symbols: &Symbols,
-    ) -> Vec<(u32, EntryNumber)> {
-        let placed = self.nodes.iter().filter(|node| node.laid_out && node.size > 0);
-        let placed: HashSet<EntryNumber> =
-            placed.flat_map(|node| self.users[node.group as usize].iter().copied()).collect();
+    ) -> Vec<SharedClash> {
+        let placed = self.allocations.values().filter(|allocation| {
+            allocation.kind == AllocationKind::WholeProgram && allocation.size > 0
+        });
+        let placed: HashSet<KernelNumber> =
+            placed.flat_map(|allocation| self.users[allocation.variable].iter().copied()).collect();
         if !objects.has_extensible() && placed.is_empty() {
             return Vec::new();
         }
-        let is_whole = |entry: EntryNumber, &kernel: &NodeId| {
+        let is_whole = |entry: KernelNumber, &kernel: &NodeId| {
             let definition = symbols.all[self.graph.nodes[kernel]].definition;
             definition.is_some_and(|site| objects[site.object].is_extensible())
                 || placed.contains(&entry)
         };
         // Functions that refer to a variable, once for each record.
-        let mut namers: HashMap<u32, Vec<NodeId>> = HashMap::new();
+        let mut referrers: HashMap<SharedId, Vec<NodeId>> = HashMap::new();
         let mut wanted = IdVec::filled(false, self.graph.nodes.len());
         each_reference(objects, symbols, |function, variable| {
             let out = self.merged.out_symbol(variable);
-            let group = out.and_then(|out| self.merged.draft.symbols[out].shared);
-            if let (Some(node), Some(group)) = (self.graph.node(function), group) {
-                namers.entry(group).or_default().push(node);
+            let variable = out.and_then(|out| self.merged.draft.symbols[out].shared);
+            if let (Some(node), Some(variable)) = (self.graph.node(function), variable) {
+                referrers.entry(variable).or_default().push(node);
                 wanted[node] = true;
             }
         });
-        let mut users: HashMap<NodeId, Vec<EntryNumber>> = HashMap::new();
+        let mut users: HashMap<NodeId, Vec<KernelNumber>> = HashMap::new();
         for (entry, nodes) in self.graph.reached_by_kernels(&wanted).into_iter().enumerate().rev() {
             if is_whole(entry, &self.graph.kernels()[entry]) {
                 nodes.into_iter().for_each(|node| users.entry(node).or_default().push(entry));
             }
         }
-        let defined = pool.iter().filter(|&&node| self.nodes[node].defined);
-        let groups = defined.map(|&node| self.nodes[node].group);
-        let clash = |group: u32| {
-            let namers = namers.get(&group).into_iter().flatten();
-            let users = namers.flat_map(|node| users.get(node).into_iter().flatten());
-            users.map(move |&entry| (group, entry)).collect::<Vec<_>>()
+        let pool = pool.iter().map(|&id| &self.allocations[id]);
+        let defined = pool.filter(|allocation| allocation.defined);
+        let clashes_of = |variable: SharedId| {
+            let functions = referrers.get(&variable).into_iter().flatten();
+            let users = functions.flat_map(|node| users.get(node).into_iter().flatten());
+            users.map(move |&kernel| SharedClash { variable, kernel }).collect::<Vec<_>>()
         };
-        groups.flat_map(clash).collect()
+        defined.flat_map(|allocation| clashes_of(allocation.variable)).collect()
+    }
+
+    /// Finds the [`SharedBuilder::clashes`]. The kernels no longer count as users.
+    fn remove_clashes(
+        &mut self,
+        pool: &[AllocationId],
+        objects: &InputObjects<'_>,
+        symbols: &Symbols,
+    ) {
+        self.layout.clashes = self.clashes(pool, objects, symbols);
+        for &SharedClash { variable, kernel } in &self.layout.clashes {
+            self.users[variable].retain(|&user| user != kernel);
+        }
     }
 
     /// Pool variables with several users, and those that only dead code refers to.
-    fn multi_user(&self, pool: &[usize]) -> Vec<usize> {
-        let multi = |&node: &usize| {
-            let users = self.users_of(node).len();
-            let named = self.named[self.group(node)];
-            self.nodes[node].defined && (users > 1 || (users == 0 && named))
+    fn multi_user(&self, pool: &[AllocationId]) -> Vec<AllocationId> {
+        let multi = |&id: &AllocationId| {
+            let allocation = &self.allocations[id];
+            let users = self.users[allocation.variable].len();
+            let referenced = self.referenced[allocation.variable];
+            allocation.defined && (users > 1 || (users == 0 && referenced))
         };
         pool.iter().copied().filter(multi).collect()
     }
 
     /// Places variables by greedy colouring: each joins the first class in which no variable shares
-    /// a user with it. Classes follow each other in memory.
-    fn colour(&mut self, multi: &[usize]) {
-        let mut classes: Vec<Vec<usize>> = Vec::new();
+    /// a user with it. All variables of a class start at one offset. Classes follow each other in
+    /// memory.
+    fn colour(&mut self, multi: &[AllocationId]) {
+        let classes = self.colour_classes(multi);
+        let mut cursor = 0u64;
+        for class in classes {
+            let members = || class.iter().map(|&id| &self.allocations[id]);
+            let align = members().map(|allocation| allocation.align).max().unwrap_or(1);
+            let size = members().map(|allocation| allocation.size).max().unwrap_or(0);
+            cursor = cursor.next_multiple_of(align);
+            for &id in &class {
+                let allocation = &self.allocations[id];
+                self.layout.put(allocation, cursor);
+                let end = cursor + allocation.size;
+                for &entry in &self.users[allocation.variable] {
+                    let size = &mut self.layout.sizes[entry];
+                    *size = end.max(*size);
+                }
+            }
+            cursor += size;
+        }
+        self.layout.pool_end = cursor;
+    }
+
+    /// The classes of [`SharedBuilder::colour`].
+    fn colour_classes(&self, multi: &[AllocationId]) -> Vec<Vec<AllocationId>> {
+        let mut classes: Vec<Vec<AllocationId>> = Vec::new();
         // The classes of each entry as bits, so that 64 classes are tried at a time.
         let mut taken: Vec<Vec<u64>> = vec![Vec::new(); self.layout.sizes.len()];
-        for &node in multi {
-            let class = first_free(&taken, self.users_of(node));
+        for &id in multi {
+            let users = self.users_of(id);
+            let class = first_free(&taken, users);
             if class == classes.len() {
                 classes.push(Vec::new());
             }
-            classes[class].push(node);
-            for &entry in &self.users[self.nodes[node].group as usize] {
+            classes[class].push(id);
+            for &entry in users {
                 let bits = &mut taken[entry];
                 bits.resize(bits.len().max(class / 64 + 1), 0);
                 bits[class / 64] |= 1 << (class % 64);
             }
         }
-        let mut cursor = 0u64;
-        for class in classes {
-            let align = class.iter().map(|&node| self.nodes[node].align).max().unwrap_or(1);
-            cursor = cursor.next_multiple_of(align);
-            for &node in &class {
-                let group = self.group(node);
-                self.layout.put(&self.nodes[node], cursor);
-                let end = cursor + self.nodes[node].size;
-                for &entry in &self.users[group] {
-                    let size = &mut self.layout.sizes[entry];
-                    *size = end.max(*size);
-                }
-            }
-            cursor += class.iter().map(|&node| self.nodes[node].size).max().unwrap_or(0);
-        }
-        self.layout.pool_end = cursor;
+        classes
     }
 
     /// Places the own and single-user variables of each entry, by alignment, then size.
-    fn per_entry(&mut self, pool: &[usize]) {
-        let mut lists: Vec<Vec<usize>> = vec![Vec::new(); self.layout.sizes.len()];
-        let own = (0..self.nodes.len()).filter(|&node| !self.is_pool(node));
-        for node in own.chain(pool.iter().copied()) {
-            if let (&[entry], true) = (self.users_of(node), self.nodes[node].defined) {
-                lists[entry].push(node);
+    fn per_entry(&mut self, pool: &[AllocationId]) {
+        let mut lists: Vec<Vec<AllocationId>> = vec![Vec::new(); self.layout.sizes.len()];
+        let own = self.allocations.ids().filter(|&id| !self.allocations[id].is_pool());
+        for id in own.chain(pool.iter().copied()) {
+            if let (&[entry], true) = (self.users_of(id), self.allocations[id].defined) {
+                lists[entry].push(id);
             }
         }
         for (entry, list) in lists.into_iter().enumerate() {
-            let (nodes, layout) = (self.nodes, &mut self.layout);
+            let layout = &mut self.layout;
             let start = layout.sizes[entry];
-            layout.sizes[entry] = place(nodes, &list, start, |node, offset| {
-                layout.put(&nodes[node], offset);
+            layout.sizes[entry] = place(self.allocations, &list, start, |allocation, offset| {
+                layout.put(allocation, offset);
             });
         }
     }
@@ -480,13 +549,13 @@ impl SharedBuilder<'_, '_> {
     /// The alignment that each entry's own and single-user variables need.
     fn entry_aligns(&self) -> Vec<u64> {
         let mut aligns = vec![1u64; self.layout.sizes.len()];
-        for (index, node) in self.nodes.iter().enumerate() {
-            let users = self.users_of(index);
-            if !node.defined {
-                let align = self.extern_align(self.group(index));
+        for allocation in self.allocations.values() {
+            let users = &self.users[allocation.variable][..];
+            if !allocation.defined {
+                let align = self.extern_align(allocation.variable);
                 users.iter().for_each(|&entry| aligns[entry] = aligns[entry].max(align));
             } else if let &[entry] = users {
-                aligns[entry] = aligns[entry].max(node.align);
+                aligns[entry] = aligns[entry].max(allocation.align);
             }
         }
         aligns
@@ -494,7 +563,7 @@ impl SharedBuilder<'_, '_> {
 }
 
 /// The lowest class that no entry of `users` has.
-fn first_free(taken: &[Vec<u64>], users: &[EntryNumber]) -> usize {
+fn first_free(taken: &[Vec<u64>], users: &[KernelNumber]) -> usize {
     let mut word = 0;
     loop {
         let used = users

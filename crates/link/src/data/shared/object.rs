@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use crate::base::id::SectionId;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::MergeResult;
+use crate::draft::merged::{MergeResult, SharedAllocation};
 
 /// The alignment of the section of arrays without size.
 const POOL_ALIGN: u64 = 16;
@@ -14,12 +14,12 @@ const POOL_ALIGN: u64 = 16;
 /// With `-r`: variables get no places, since only the final link knows their users. A section is as
 /// large as the sum of its variables, by [`size_in_object`].
 pub(crate) fn keep(merged: &mut MergeResult<'_>) {
-    let nodes = &merged.shared.nodes;
-    let mut members: HashMap<Option<SectionId>, Vec<usize>> = HashMap::new();
-    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| node.defined) {
-        members.entry(node.own).or_default().push(index);
+    let mut members: HashMap<Option<SectionId>, Vec<&SharedAllocation>> = HashMap::new();
+    for allocation in merged.shared.allocations.values().filter(|allocation| allocation.defined) {
+        members.entry(allocation.kernel_code).or_default().push(allocation);
     }
-    let align_of = |members: &[usize]| members.iter().map(|&node| nodes[node].align).max();
+    let align_of =
+        |members: &[&SharedAllocation]| members.iter().map(|allocation| allocation.align).max();
     // A kernel's section has at least the alignment of the pool (case dialects/object).
     let pool_align = members.get(&None).and_then(|members| align_of(members)).unwrap_or(1);
     for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
@@ -39,7 +39,7 @@ pub(crate) fn keep(merged: &mut MergeResult<'_>) {
         let whole = section.kind == SectionKind::PoolShared && merged.shared.whole_pool;
         let least = if whole { POOL_ALIGN } else { 1 };
         section.align = align_of(members).unwrap_or(1).max(pool_align).max(least);
-        let sum = members.iter().map(|&node| nodes[node].size).sum();
+        let sum = members.iter().map(|allocation| allocation.size).sum();
         section.size = size_in_object(sum, section.align);
         section.dropped = members.is_empty() && !whole;
         // With nothing in it, that of a whole program's kernel has no symbol.

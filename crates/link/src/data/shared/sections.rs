@@ -7,12 +7,13 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::HashMap;
 
-use super::{EntryNumber, SharedBuilder, SharedLayout, entries_by_code};
+use super::{HelperSection, KernelNumber, SharedBuilder, SharedLayout, entries_by_code};
 use crate::base::half::system_shared;
 use crate::base::id::{NameId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{MergeResult, SharedVariables};
+use crate::draft::merged::{MergeResult, SharedAllocation, SharedVariables};
+use crate::draft::section::OutSection;
 use crate::options::LinkOptions;
 
 /// Properties of the whole program that decide which sections exist.
@@ -31,15 +32,16 @@ pub(super) struct PoolShape {
 
 impl PoolShape {
     pub(super) fn of(variables: &SharedVariables, builder: &SharedBuilder<'_, '_>) -> Self {
-        let pool = || (0..builder.nodes.len()).filter(|&node| builder.is_pool(node));
-        let defined = || pool().filter(|&node| builder.nodes[node].defined);
-        let several =
-            |&node: &usize| builder.named[builder.group(node)] && builder.users_of(node).len() != 1;
+        let pool = || variables.allocations.values().filter(|allocation| allocation.is_pool());
+        let is_multi = |allocation: &SharedAllocation| {
+            let variable = allocation.variable;
+            allocation.defined && builder.referenced[variable] && builder.users[variable].len() != 1
+        };
         PoolShape {
             any_extern: variables.any_extern,
             whole_pool: variables.whole_pool,
-            multi: defined().any(|node| several(&node)),
-            pool_align: pool().map(|node| builder.nodes[node].align).max().unwrap_or(1),
+            multi: pool().any(is_multi),
+            pool_align: pool().map(|allocation| allocation.align).max().unwrap_or(1),
         }
     }
 
@@ -57,7 +59,7 @@ fn add_missing(
     layout: &SharedLayout,
     EntryNeeds { aligns, order, .. }: EntryNeeds<'_>,
     options: &LinkOptions,
-) -> HashMap<SectionId, EntryNumber> {
+) -> HashMap<SectionId, KernelNumber> {
     let mut late = HashMap::new();
     for &place in order {
         let kernel = graph.kernels()[place];
@@ -95,16 +97,16 @@ pub(super) struct EntryNeeds<'a> {
     /// The alignment of each entry's section.
     pub(super) aligns: &'a [u64],
     /// The entries in the order in which their sections are created.
-    pub(super) order: &'a [EntryNumber],
+    pub(super) order: &'a [KernelNumber],
     /// The alignment of the variables that a kernel of a whole program has for itself, by its code.
     pub(super) whole: &'a HashMap<SectionId, u64>,
-    /// Size and alignment of sections without a variable, by the name of their code.
-    pub(super) helpers: &'a HashMap<NameId, (u64, u64)>,
+    /// The sections without a variable, by the name of their code.
+    pub(super) helpers: &'a HashMap<NameId, HelperSection>,
 }
 
 /// Sets sizes and alignments of the shared sections, and drops those that do not exist. Returns the
 /// section of each entry.
-pub(super) fn apply(
+pub(super) fn size_sections(
     merged: &mut MergeResult<'_>,
     graph: &CallGraph,
     layout: &SharedLayout,
@@ -112,68 +114,108 @@ pub(super) fn apply(
     shape: PoolShape,
     options: &LinkOptions,
 ) -> Vec<Option<SectionId>> {
-    let by_owner = entries_by_code(merged, graph);
-    let reserved = options.target.reserved_shared;
-    let EntryNeeds { aligns, whole, helpers, .. } = needs;
+    let kernel_of_code = entries_by_code(merged, graph);
     let late = add_missing(merged, graph, layout, needs, options);
-    let mut own = vec![None; aligns.len()];
+    let sizes = SectionSizes { layout, needs, shape, options };
+    let mut own = vec![None; needs.aligns.len()];
     for id in merged.draft.category_of(SectionKind::Shared).to_vec() {
-        let code = merged.draft.sections[id].owner.map(|owner| merged.draft.sections[owner].name);
+        let owner = merged.draft.sections[id].owner;
+        let code_name = owner.map(|owner| merged.draft.sections[owner].name);
         let section = &mut merged.draft.sections[id];
         match section.kind {
             SectionKind::Shared => {
-                let owner = || section.owner.and_then(|owner| by_owner.get(&owner));
-                let entry = late.get(&id).or_else(owner).copied();
-                if let Some(entry) = entry {
-                    own[entry] = Some(id);
+                let late_kernel = late.get(&id).copied();
+                let of_code = || owner.and_then(|code| kernel_of_code.get(&code)).copied();
+                let kernel = late_kernel.or_else(of_code);
+                if let Some(kernel) = kernel {
+                    own[kernel] = Some(id);
                 }
-                // The section of a kernel in a whole program stays, even if it is empty, and so
-                // does the section of a function that is not a kernel.
-                let whole = section.owner.and_then(|owner| whole.get(&owner)).copied();
-                let helper = code.and_then(|code| helpers.get(&code)).copied();
-                let unused = helper.unwrap_or((0, whole.unwrap_or(1)));
-                let (size, own_align) = entry.map_or(unused, |e| (layout.sizes[e], aligns[e]));
-                let alone =
-                    entry.is_some_and(|entry| late.contains_key(&id) && !layout.filled[entry]);
-                let align = if alone { own_align } else { shape.section_align(own_align) };
-                let exact = reserved == 0 || options.target.flavour == Flavour::Mercury;
-                let wide_enough = if exact { align == 16 } else { align >= 16 };
-                let keep = size > 0 || (entry.is_some() && shape.any_extern && wide_enough);
-                section.align = align;
-                let rounds = options.dialect.aligns_dynamic_shared
-                    && entry.is_some_and(|entry| layout.is_dynamic[entry]);
-                let end = reserved + size.next_multiple_of(if rounds { align } else { 1 });
-                let stays = whole.is_some();
-                section.size = match options.target.flavour {
-                    Flavour::Mercury if stays => end,
-                    _ if keep => end,
-                    _ => 0,
-                };
-                section.dropped = !(keep || stays);
+                let is_late = late_kernel.is_some();
+                sizes.set_kernel_section(section, KernelSection { kernel, is_late, code_name });
             }
             SectionKind::ReservedShared => {
                 section.mercury_size = section.size;
                 section.size += system_shared(options.target.flavour);
             }
-            SectionKind::PoolShared => {
-                // That of a whole program stays (case whole-program/unused-array-80).
-                let wanted =
-                    shape.any_extern && !(shape.multi && shape.pool_align > 16) || shape.whole_pool;
-                section.align = 16;
-                section.size = match options.target.flavour {
-                    Flavour::Classic => 0,
-                    Flavour::Mercury => reserved,
-                };
-                if options.keeps_shared_symbols() {
-                    let multi = if shape.multi { shape.pool_align } else { 1 };
-                    section.align = multi.max(if shape.any_extern { 16 } else { 1 });
-                    section.size = reserved + layout.pool_end;
-                }
-                section.dropped =
-                    !(wanted || options.keeps_shared_symbols() && layout.pool_end > 0);
-            }
+            SectionKind::PoolShared => sizes.set_pool(section),
             _ => {}
         }
     }
     own
+}
+
+/// The owner of a shared section.
+#[derive(Clone, Copy)]
+struct KernelSection {
+    /// `None` for a kernel that is not in the program, and for a function that is no kernel.
+    kernel: Option<KernelNumber>,
+    /// The section was created by [`add_missing`].
+    is_late: bool,
+    code_name: Option<NameId>,
+}
+
+/// What the sizes of shared sections depend on.
+struct SectionSizes<'a> {
+    layout: &'a SharedLayout,
+    needs: EntryNeeds<'a>,
+    shape: PoolShape,
+    options: &'a LinkOptions,
+}
+
+impl SectionSizes<'_> {
+    /// Sets size and alignment of the section of a kernel, or drops it.
+    fn set_kernel_section(&self, section: &mut OutSection<'_>, of: KernelSection) {
+        let SectionSizes { layout, needs, shape, options } = *self;
+        let KernelSection { kernel, is_late, code_name } = of;
+        let (flavour, reserved) = (options.target.flavour, options.target.reserved_shared);
+        // The section of a kernel in a whole program stays, even if it is empty, and so does the
+        // section of a function that is not a kernel.
+        let whole = section.owner.and_then(|owner| needs.whole.get(&owner)).copied();
+        let helper = code_name.and_then(|code| needs.helpers.get(&code)).copied();
+        let unused = HelperSection { size: 0, align: whole.unwrap_or(1) };
+        let HelperSection { size, align: own_align } = match kernel {
+            Some(kernel) => {
+                HelperSection { size: layout.sizes[kernel], align: needs.aligns[kernel] }
+            }
+            None => helper.unwrap_or(unused),
+        };
+        let has_arrays_only = kernel.is_some_and(|kernel| is_late && !layout.filled[kernel]);
+        let align = if has_arrays_only { own_align } else { shape.section_align(own_align) };
+        let is_exact = reserved == 0 || flavour == Flavour::Mercury;
+        let wide_enough = if is_exact { align == 16 } else { align >= 16 };
+        let keep = size > 0 || (kernel.is_some() && shape.any_extern && wide_enough);
+        section.align = align;
+        let rounds = options.dialect.aligns_dynamic_shared
+            && kernel.is_some_and(|kernel| layout.is_dynamic[kernel]);
+        let end = reserved + size.next_multiple_of(if rounds { align } else { 1 });
+        let stays = whole.is_some();
+        section.size = match flavour {
+            Flavour::Mercury if stays => end,
+            _ if keep => end,
+            _ => 0,
+        };
+        section.dropped = !(keep || stays);
+    }
+
+    /// Sets size and alignment of the section of the pool, or drops it.
+    fn set_pool(&self, section: &mut OutSection<'_>) {
+        let SectionSizes { layout, shape, options, .. } = *self;
+        let reserved = options.target.reserved_shared;
+        // That of a whole program stays (case whole-program/unused-array-80).
+        let wanted =
+            shape.any_extern && !(shape.multi && shape.pool_align > 16) || shape.whole_pool;
+        if options.keeps_shared_symbols() {
+            let multi = if shape.multi { shape.pool_align } else { 1 };
+            section.align = multi.max(if shape.any_extern { 16 } else { 1 });
+            section.size = reserved + layout.pool_end;
+            section.dropped = !wanted && layout.pool_end == 0;
+            return;
+        }
+        section.align = 16;
+        section.size = match options.target.flavour {
+            Flavour::Classic => 0,
+            Flavour::Mercury => reserved,
+        };
+        section.dropped = !wanted;
+    }
 }

@@ -7,11 +7,11 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::sto;
 use hashbrown::HashSet;
 
-use super::{EntryNumber, NOWHERE, SharedLayout};
-use crate::base::id::{NameId, SectionId};
+use super::{KernelNumber, NOWHERE, SharedLayout};
+use crate::base::id::{IdVec, NameId, SectionId, SharedId};
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
-use crate::draft::merged::{MergeResult, SharedNode};
+use crate::draft::merged::{MergeResult, SharedVariables};
 use crate::options::LinkOptions;
 
 /// Gives the symbols of placed variables a section and a value, and drops the others. `own` has the
@@ -21,9 +21,9 @@ pub(super) fn place(
     merged: &mut MergeResult<'_>,
     own: &[Option<SectionId>],
     layout: &SharedLayout,
-    nodes: &[SharedNode],
-    users: &[Vec<EntryNumber>],
-    named: &[bool],
+    variables: &SharedVariables,
+    users: &IdVec<SharedId, Vec<KernelNumber>>,
+    referenced: &IdVec<SharedId, bool>,
     options: &LinkOptions,
 ) {
     // The Mercury half counts from the program's own part. Phase `write` adds the reserved part for
@@ -36,29 +36,28 @@ pub(super) fn place(
     // 11.8 loses the symbols of variables that move from the pool into the section of an entry
     // (cases debug/shared-with-g and placed-twice-g).
     let loses_moved = options.for_debugger() && !options.dialect.keeps_moved_shared;
-    let nodes = if loses_moved { nodes } else { &[] };
-    let of_pool = nodes.iter().filter(|node| node.own.is_none());
-    let moved: HashSet<usize> = of_pool.map(|node| node.group as usize).collect();
+    let allocations = variables.allocations.values().filter(|_| loses_moved);
+    let of_pool = allocations.filter(|allocation| allocation.is_pool());
+    let moved: HashSet<SharedId> = of_pool.map(|allocation| allocation.variable).collect();
     for id in merged.draft.symbols.ids() {
-        let Some(group) = merged.draft.symbols[id].shared else { continue };
-        let group = group as usize;
-        let (section, value) = if layout.is_extern[group] {
+        let Some(variable) = merged.draft.symbols[id].shared else { continue };
+        let (section, value) = if layout.is_extern[variable] {
             let base = if layout.pool_end == 0 { 0 } else { reserved };
-            let value = layout.extern_values.as_ref().map_or(NOWHERE, |values| values[group]);
+            let value = layout.extern_values.as_ref().map_or(NOWHERE, |values| values[variable]);
             let value = value.wrapping_add(base);
             // A symbol without its own value is kept only if the reserved part changes its value.
             (pool.filter(|_| value != NOWHERE), value)
-        } else if layout.offsets[group] == NOWHERE {
+        } else if layout.offsets[variable] == NOWHERE {
             (None, 0)
         } else {
-            let section = match users[group][..] {
-                [_] if moved.contains(&group) => None,
+            let section = match users[variable][..] {
+                [_] if moved.contains(&variable) => None,
                 [entry] => own[entry],
-                _ if users[group].len() > 1 || named[group] => pool,
+                _ if users[variable].len() > 1 || referenced[variable] => pool,
                 _ => None,
             };
             // nvlink adds the reserved part once for every placed definition (case shared/weak).
-            (section, reserved * layout.placements[group] + layout.offsets[group])
+            (section, reserved * layout.placements[variable] + layout.offsets[variable])
         };
         let symbol = &mut merged.draft.symbols[id];
         symbol.section = section;

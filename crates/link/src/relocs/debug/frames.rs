@@ -9,7 +9,7 @@
 use culd_cubin::arch::Flavour;
 use culd_cubin::{Malformed, SectionIndex, SymbolIndex};
 
-use super::DebugBuilder;
+use super::{DebugBuilder, DebugSection, InputSection, SlotPlace};
 use crate::base::half::Half;
 use crate::base::id::{IdMap, IdVec, ObjectId, SectionId, SymbolId};
 use crate::base::session::Session;
@@ -43,14 +43,28 @@ struct DebugFrame<'d> {
     entry: &'d [u8],
 }
 
-/// The FDEs of an input section in one half: offset of the address, function, frame; by offset.
-type PlacedFrames<'d> = Vec<(u64, SymbolIndex, DebugFrame<'d>)>;
+/// A frame in an input section.
+struct PlacedFrame<'d> {
+    /// Offset of the function's address, bytes.
+    address_at: u64,
+    function: SymbolIndex,
+    frame: DebugFrame<'d>,
+}
+
+/// The frames of an input section in one half, by offset.
+type PlacedFrames<'d> = Vec<PlacedFrame<'d>>;
+
+/// The frame of a function.
+struct FunctionFrame<'d> {
+    function: SymbolIndex,
+    frame: DebugFrame<'d>,
+}
 
 /// The frames of machine code in an input section.
 #[derive(Default)]
 struct SassFrames<'d> {
     /// One for each function, by function.
-    by_function: Vec<(SymbolIndex, DebugFrame<'d>)>,
+    by_function: Vec<FunctionFrame<'d>>,
     /// All, in section order, if functions have several.
     all: Vec<DebugFrame<'d>>,
 }
@@ -74,12 +88,12 @@ pub(super) struct FrameSection {
     pub(super) section: SectionId,
     pub(super) bytes: Vec<u8>,
     /// By input section of the Mercury half: the new places of addresses.
-    pub(super) copied: Vec<((ObjectId, SectionIndex), Vec<MovedRange>)>,
+    pub(super) copied: Vec<(InputSection, Vec<MovedRange>)>,
 }
 
 /// An input section, parsed in both halves.
 struct ParsedFrames<'d> {
-    of: (ObjectId, SectionIndex),
+    of: InputSection,
     sass: Result<SassFrames<'d>, Box<Message>>,
     mercury: Result<PlacedFrames<'d>, Box<Message>>,
 }
@@ -99,9 +113,9 @@ impl<'d> DebugFrames<'d> {
         for (id, object) in objects.iter() {
             for ((index, section), role) in object.cubin.section_indices().zip(&object.roles) {
                 if *role == SectionRole::Debug && section.name == NAME {
-                    let (own, mercury) =
-                        (sass_frames(object, index), placed(object, index, Half::Mercury));
-                    parsed.push(ParsedFrames { of: (id, index), sass: own, mercury });
+                    let sass = sass_frames(object, index);
+                    let mercury = placed(object, index, Half::Mercury);
+                    parsed.push(ParsedFrames { of: (id, index), sass, mercury });
                 }
             }
         }
@@ -110,20 +124,24 @@ impl<'d> DebugFrames<'d> {
 
     /// The parsed frames of `inputs`, which are some of the sections, in their order. Errors in
     /// machine code come first.
-    fn of(
-        self,
-        inputs: &[(ObjectId, SectionIndex, SectionId)],
-    ) -> Result<(Vec<SassFrames<'d>>, Vec<PlacedFrames<'d>>), Message> {
-        let mut inputs = inputs.iter().map(|&(id, index, _)| (id, index)).peekable();
+    fn of(self, inputs: &[DebugSection]) -> Result<InputFrames<'d>, Message> {
+        let mut inputs = inputs.iter().map(|input| (input.object, input.index)).peekable();
         let parsed = self.parsed.into_iter();
         let wanted = parsed.filter(|parsed| inputs.next_if_eq(&parsed.of).is_some());
-        let (own, mercury): (Vec<_>, Vec<_>) =
+        let (sass, mercury): (Vec<_>, Vec<_>) =
             wanted.map(|parsed| (parsed.sass, parsed.mercury)).unzip();
-        let own: Result<_, Box<Message>> = own.into_iter().collect();
-        let own = own.map_err(|message| *message)?;
+        let sass: Result<_, Box<Message>> = sass.into_iter().collect();
+        let sass = sass.map_err(|message| *message)?;
         let mercury: Result<_, Box<Message>> = mercury.into_iter().collect();
-        Ok((own, mercury.map_err(|message| *message)?))
+        let mercury = mercury.map_err(|message| *message)?;
+        Ok(InputFrames { sass, mercury })
     }
+}
+
+/// The frames of the input sections that are in the output, by input section.
+struct InputFrames<'d> {
+    sass: Vec<SassFrames<'d>>,
+    mercury: Vec<PlacedFrames<'d>>,
 }
 
 /// Rebuilds the section, if there is one.
@@ -133,26 +151,26 @@ pub(super) fn build<'d>(
     frames: DebugFrames<'d>,
 ) -> Result<Option<FrameSection>, Message> {
     let inputs = builder.inputs(NAME);
-    let Some(&(.., section)) = inputs.first() else { return Ok(None) };
-    let (own, mercury) = frames.of(&inputs)?;
+    let Some(&DebugSection { output: section, .. }) = inputs.first() else { return Ok(None) };
+    let InputFrames { sass, mercury } = frames.of(&inputs)?;
     let entries = |place: usize| {
-        let (id, ..) = inputs[place];
+        let id = inputs[place].object;
         // An object may have several sections; the first frame of a function counts.
-        let before = place.checked_sub(1).map(|before| inputs[before].0);
-        let first: &[_] = if before == Some(id) { &[] } else { &own[place].by_function };
-        entries(builder, id, first, &own[place].all, &mercury[place])
+        let before = place.checked_sub(1).map(|before| inputs[before].object);
+        let first: &[_] = if before == Some(id) { &[] } else { &sass[place].by_function };
+        entries(builder, id, first, &sass[place].all, &mercury[place])
     };
-    let sizes = inputs.iter().map(|&(id, index, _)| builder.objects[id].section(index).data.len());
-    let size: usize = sizes.sum();
+    let data = |input: &DebugSection| builder.objects[input.object].section(input.index).data;
+    let size: usize = inputs.iter().map(|input| data(input).len()).sum();
     let all_entries = session.map(inputs.len(), 4 * size, entries);
     let mut first_input = IdMap::default();
-    for (place, &(id, ..)) in inputs.iter().enumerate().rev() {
-        first_input.insert(id, place);
+    for (place, input) in inputs.iter().enumerate().rev() {
+        first_input.insert(input.object, place);
     }
     let find = |site: SymbolSite| {
-        let inputs = inputs.iter().zip(&own).skip(first_input.get(site.object)?);
-        let mut of_object = inputs.take_while(|(input, _)| input.0 == site.object);
-        of_object.find_map(|(_, own)| frame_of(&own.by_function, site.index))
+        let inputs = inputs.iter().zip(&sass).skip(first_input.get(site.object)?);
+        let mut of_object = inputs.take_while(|(input, _)| input.object == site.object);
+        of_object.find_map(|(_, sass)| frame_of(&sass.by_function, site.index))
     };
     let mut output = FrameSection {
         section,
@@ -160,48 +178,51 @@ pub(super) fn build<'d>(
         copied: Vec::with_capacity(inputs.len()),
     };
     let mut taken = IdVec::filled(false, builder.symbols.all.len());
-    for ((&(id, index, _), placed), entries) in inputs.iter().zip(&mercury).zip(all_entries) {
-        let mut pieces = Vec::with_capacity(entries.len());
+    for ((input, placed), entries) in inputs.iter().zip(&mercury).zip(all_entries) {
+        let mut copied = Vec::with_capacity(entries.len());
         for FrameEntry { number, definition, own, length, paired } in entries {
-            let (place, _, frame) = placed[number as usize];
+            let PlacedFrame { address_at: from, frame, .. } = &placed[number as usize];
             if let Some(own) = own.filter(|_| paired) {
                 // The CIE says where the function returns to, and has an address itself.
                 let to = output.bytes.len() as u64;
                 let size = frame.common.len() as u64;
-                pieces.push(MovedRange { from: frame.common_at, to, size });
+                copied.push(MovedRange { from: frame.common_at, to, size });
                 let to = copy(&mut output.bytes, &own, own.entry.len());
-                pieces.push(MovedRange { from: place, to, size: 8 });
+                copied.push(MovedRange { from: *from, to, size: 8 });
                 continue;
             }
             let definition =
                 definition.filter(|&(program, _)| !std::mem::replace(&mut taken[program], true));
             let found = definition.and_then(|(_, site)| own.or_else(|| find(site)));
             let to = match found {
-                Some(frame) => {
-                    let address = copy(&mut output.bytes, &frame, frame.entry.len());
-                    let at = address as usize + 8;
-                    if let (Some(length), Some(place)) = (length, output.bytes.get_mut(at..at + 8))
-                    {
-                        place.copy_from_slice(&length.to_le_bytes());
-                    }
-                    address
-                }
-                None => plain(&mut output.bytes, &frame),
+                Some(frame) => copy_with_length(&mut output.bytes, &frame, length),
+                None => plain(&mut output.bytes, frame),
             };
-            pieces.push(MovedRange { from: place, to, size: 8 });
+            copied.push(MovedRange { from: *from, to, size: 8 });
         }
-        output.copied.push(((id, index), pieces));
+        output.copied.push(((input.object, input.index), copied));
     }
     Ok(Some(output))
 }
 
+/// Appends a frame of machine code for a function with `length` bytes of code, if that is known;
+/// returns the offset of the address.
+fn copy_with_length(out: &mut Vec<u8>, frame: &DebugFrame<'_>, length: Option<u64>) -> u64 {
+    let address = copy(out, frame, frame.entry.len());
+    let at = address as usize + 8;
+    if let (Some(length), Some(place)) = (length, out.get_mut(at..at + 8)) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+    address
+}
+
 /// The frame of a function.
 fn frame_of<'d>(
-    own: &[(SymbolIndex, DebugFrame<'d>)],
+    by_function: &[FunctionFrame<'d>],
     function: SymbolIndex,
 ) -> Option<DebugFrame<'d>> {
-    let at = own.binary_search_by_key(&function, |piece| piece.0).ok()?;
-    Some(own[at].1)
+    let at = by_function.binary_search_by_key(&function, |own| own.function).ok()?;
+    Some(by_function[at].frame)
 }
 
 /// Parses the frames of machine code.
@@ -210,15 +231,17 @@ fn sass_frames<'d>(
     index: SectionIndex,
 ) -> Result<SassFrames<'d>, Box<Message>> {
     let placed = placed(object, index, Half::Sass)?.into_iter();
-    let mut own: Vec<_> = placed.map(|(_, function, frame)| (function, frame)).collect();
+    let mut own: Vec<_> = placed
+        .map(|PlacedFrame { function, frame, .. }| FunctionFrame { function, frame })
+        .collect();
     let all = match object.outline.has_inner_functions {
-        true => own.iter().map(|piece| piece.1).collect(),
+        true => own.iter().map(|own| own.frame).collect(),
         false => Vec::new(),
     };
     // An object made with `-r` has several frames of a function if copies were replaced; the first
     // counts (case attributes/order-of-replaced in steps).
-    own.sort_by_key(|piece| piece.0);
-    own.dedup_by_key(|piece| piece.0);
+    own.sort_by_key(|own| own.function);
+    own.dedup_by_key(|own| own.function);
     Ok(SassFrames { by_function: own, all })
 }
 
@@ -227,11 +250,11 @@ fn sass_frames<'d>(
 fn entries<'d>(
     builder: &DebugBuilder<'_, 'd>,
     id: ObjectId,
-    own: &[(SymbolIndex, DebugFrame<'d>)],
+    own: &[FunctionFrame<'d>],
     all: &[DebugFrame<'d>],
-    placed: &PlacedFrames<'d>,
+    placed: &[PlacedFrame<'d>],
 ) -> Vec<FrameEntry<'d>> {
-    let functions = (0..).zip(placed).map(|(number, placed)| (number, placed.1));
+    let functions = (0..).zip(placed).map(|(number, placed)| (number, placed.function));
     let live = functions.filter(|&(_, function)| builder.is_live(id, function));
     let paired = builder.objects[id].outline.has_inner_functions && all.len() == placed.len();
     let entry = |(number, function): (u32, SymbolIndex)| {
@@ -246,7 +269,9 @@ fn entries<'d>(
         // With `-r`, a function that follows an alias has the length of its Mercury code (case
         // alias/other-file in steps).
         let length = match builder.slot(id, function) {
-            Some((_, table)) => Some(jump_slots::first_length(table, builder.merged.draft.dialect)),
+            Some(SlotPlace { table_size, .. }) => {
+                Some(jump_slots::first_length(table_size, builder.merged.draft.dialect))
+            }
             None => site.and_then(|site| builder.objects[site.object].code_size(site.index)),
         };
         FrameEntry { number, definition, own, length, paired }
@@ -269,13 +294,13 @@ fn placed<'d>(
     let mut placed = Vec::with_capacity(functions.len());
     let mut functions = &functions[..];
     let malformed = |defect| Message::malformed(object.name, defect);
-    each_frame(section.name, data, |place, frame| {
+    each_frame(section.name, data, |address_at, frame| {
         // Both are sorted by offset.
-        while let [(at, function), rest @ ..] = functions
-            && *at <= place
+        while let [address, rest @ ..] = functions
+            && address.offset <= address_at
         {
-            if *at == place {
-                placed.push((place, *function, frame));
+            if address.offset == address_at {
+                placed.push(PlacedFrame { address_at, function: address.function, frame });
             }
             functions = rest;
         }

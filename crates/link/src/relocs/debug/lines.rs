@@ -8,7 +8,7 @@
 
 use culd_cubin::Malformed;
 
-use super::{DebugInput, DebugOutput, number};
+use super::{DebugInput, DebugOutput, FunctionAddress, SlotPlace, number};
 use crate::draft::offset_map::MovedRange;
 
 /// Extended operations.
@@ -59,7 +59,7 @@ pub(super) fn append<'d>(
 ) -> Result<(), Malformed> {
     let data = input.section.data;
     let mercury = input.object.counterpart_data(input.index);
-    let (mut pieces, mut headers) = (Vec::new(), Vec::new());
+    let (mut copied, mut headers) = (Vec::new(), Vec::new());
     let (mut at, mut mercury_at) = (0, 0);
     while at < data.len() {
         let unit = header(data, at).ok_or_else(|| input.defect(at, NO_HEADER))?;
@@ -67,7 +67,7 @@ pub(super) fn append<'d>(
         let start = out.bytes.len();
         let mut copy = |bytes: &mut Vec<u8>, from: usize, end: usize| {
             let to = bytes.len() as u64;
-            pieces.push(MovedRange {
+            copied.push(MovedRange {
                 from: from as u64,
                 to,
                 size: end.saturating_sub(from) as u64,
@@ -84,9 +84,9 @@ pub(super) fn append<'d>(
                 continue;
             };
             copy(&mut out.bytes, sequence.from, slot.cut);
-            if let Some(table) = slot.advance {
+            if let Some(table_size) = slot.advance {
                 out.bytes.push(ADVANCE_PC);
-                write_uleb(&mut out.bytes, table);
+                write_uleb(&mut out.bytes, table_size);
             }
             copy(&mut out.bytes, slot.last, sequence.end);
         }
@@ -103,8 +103,8 @@ pub(super) fn append<'d>(
         }
         (at, mercury_at) = (unit.end, counterpart.end);
     }
-    pieces.sort_unstable_by_key(|piece| piece.from);
-    out.copied.insert((input.id, input.index), pieces);
+    copied.sort_unstable_by_key(|range| range.from);
+    out.copied.insert((input.id, input.index), copied);
     out.headers.insert((input.id, input.index), headers);
     Ok(())
 }
@@ -133,7 +133,9 @@ fn sequences(
     let mut sequences = Vec::new();
     let (mut at, mut from) = (unit.program, unit.program);
     let (mut rank, mut live) = (0, true);
-    let (mut place, mut first_row, mut advance, mut mark) = (None, None, None, None);
+    // Offsets in the section: behind the first row, of the last advance, and of a mark that ends
+    // the prologue and directly precedes the operation.
+    let (mut slot_place, mut first_row, mut advance, mut mark) = (None, None, None, None);
     while at < unit.end {
         let operation = operation(input.section.data, unit, at)
             .ok_or_else(|| input.defect(at, "an operation of a line program runs past its end"))?;
@@ -141,25 +143,27 @@ fn sequences(
             Some(SET_ADDRESS) => {
                 // The address follows the three bytes of the operation.
                 let address = operation.end - operation.operands;
-                if let Some(&(_, function)) = input.functions_in(address, address + 1).first() {
+                let functions = input.functions_in(address, address + 1);
+                if let Some(&FunctionAddress { function, .. }) = functions.first() {
                     live = input.is_live(function);
                     rank = input.builder.rank(input.id, function);
-                    place = input.builder.slot(input.id, function);
+                    slot_place = input.builder.slot(input.id, function);
                 }
             }
             Some(END_SEQUENCE) => {
                 if live {
-                    let slot = match place {
-                        Some((0, table)) => advance.map(|cut| (cut, Some(table))),
-                        Some(_) => first_row.map(|cut| (cut, None)),
+                    let last = mark.unwrap_or(at);
+                    let slot = match slot_place {
+                        Some(SlotPlace { offset: 0, table_size }) => {
+                            advance.map(|cut| SlotSequence { cut, advance: Some(table_size), last })
+                        }
+                        Some(_) => first_row.map(|cut| SlotSequence { cut, advance: None, last }),
                         None => None,
                     };
-                    let last = mark.unwrap_or(at);
-                    let slot = slot.map(|(cut, advance)| SlotSequence { cut, advance, last });
                     sequences.push(LineSequence { rank, from, end: operation.end, slot });
                 }
                 (from, rank, live) = (operation.end, 0, true);
-                (place, first_row, advance) = (None, None, None);
+                (slot_place, first_row, advance) = (None, None, None);
             }
             None if input.section.data.get(at) == Some(&COPY) => {
                 first_row = first_row.or(Some(operation.end));
@@ -175,10 +179,13 @@ fn sequences(
     Ok((sequences, from))
 }
 
+/// An operation of a line program.
 struct LineOperation {
+    /// Offset in the section of the byte behind it.
     end: usize,
-    /// The extended opcode, if it is one, and the bytes of its operands.
+    /// Its opcode, if it is an extended operation.
     extended: Option<u8>,
+    /// Bytes of the operands of an extended operation.
     operands: usize,
 }
 

@@ -16,7 +16,7 @@ use culd_cubin::elf::sht;
 use culd_cubin::{Malformed, Section, SectionIndex, SymbolIndex};
 use hashbrown::{HashMap, HashSet};
 
-use self::frames::DebugFrames;
+use self::frames::{DebugFrames, FrameSection};
 use crate::base::half::Half;
 use crate::base::id::{IdVec, ObjectId, OutSymbolId, SectionId, SymbolId};
 use crate::base::session::Session;
@@ -38,13 +38,44 @@ pub(crate) const ADDRESS: u32 = 2;
 /// `R_MERCURY_ABS_PROG_REL64`: the same in the Mercury half.
 const MERCURY_ADDRESS: u32 = 0x1003d;
 
+/// A section of an input file.
+type InputSection = (ObjectId, SectionIndex);
+
+/// The new places of ranges of input sections.
+type MovedRanges = HashMap<InputSection, Vec<MovedRange>>;
+
+/// An input debug section that is in the output.
+#[derive(Clone, Copy)]
+struct DebugSection {
+    object: ObjectId,
+    index: SectionIndex,
+    output: SectionId,
+}
+
+/// A place in a debug section that holds the address of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct FunctionAddress {
+    /// Bytes.
+    offset: u64,
+    function: SymbolIndex,
+}
+
+/// The place of a jump slot.
+#[derive(Debug, Clone, Copy)]
+struct SlotPlace {
+    /// Bytes from the start of the table of jump slots.
+    offset: u64,
+    /// Bytes of the table.
+    table_size: u64,
+}
+
 /// The rebuilt debug sections of the machine code.
 #[derive(Debug, Default)]
 pub(crate) struct RebuiltDebug {
     sections: Vec<(SectionId, Vec<u8>)>,
-    copied: HashMap<(ObjectId, SectionIndex), Vec<MovedRange>>,
+    copied: MovedRanges,
     /// New places of unit headers in line tables, by their offsets in the Mercury half.
-    headers: HashMap<(ObjectId, SectionIndex), Vec<MovedRange>>,
+    headers: MovedRanges,
     lines: Vec<SectionId>,
     frames: Option<SectionId>,
 }
@@ -115,10 +146,12 @@ impl RebuiltDebug {
             return Ok(rebuilt);
         }
         let builder = DebugBuilder::new(program);
-        if let Some(made) = frames::build(session, &builder, frames)? {
-            rebuilt.frames = Some(made.section);
-            rebuilt.sections.push((made.section, made.bytes));
-            rebuilt.copied.extend(made.copied);
+        if let Some(FrameSection { section, bytes, copied }) =
+            frames::build(session, &builder, frames)?
+        {
+            rebuilt.frames = Some(section);
+            rebuilt.sections.push((section, bytes));
+            rebuilt.copied.extend(copied);
         }
         for name in [&b".debug_line"[..], b".nv_debug_line_sass"] {
             let Some((section, out)) = builder.section(name, lines::append)? else { continue };
@@ -147,8 +180,8 @@ struct DebugBuilder<'a, 'd> {
     ranks: OnceLock<IdVec<OutSymbolId, u32>>,
     /// The first symbol of each code section, see [`first_names`].
     first_names: IdVec<SectionId, Option<OutSymbolId>>,
-    /// All input debug sections that are in the output, and their output sections.
-    debug: Vec<(ObjectId, SectionIndex, SectionId)>,
+    /// All input debug sections that are in the output.
+    debug: Vec<DebugSection>,
 }
 
 /// An input section that is being copied.
@@ -158,16 +191,16 @@ struct DebugInput<'a, 'd> {
     index: SectionIndex,
     object: &'a InputObject<'d>,
     section: &'a Section<'d>,
-    /// Offset and function of each address of a function in it, by offset.
-    functions: Vec<(u64, SymbolIndex)>,
+    /// The addresses of functions in it, by offset.
+    functions: Vec<FunctionAddress>,
 }
 
 /// The rebuilt section so far.
 #[derive(Default)]
 struct DebugOutput<'d> {
     bytes: Vec<u8>,
-    copied: HashMap<(ObjectId, SectionIndex), Vec<MovedRange>>,
-    headers: HashMap<(ObjectId, SectionIndex), Vec<MovedRange>>,
+    copied: MovedRanges,
+    headers: MovedRanges,
     /// Names of functions seen so far.
     names: HashSet<&'d [u8]>,
 }
@@ -185,7 +218,7 @@ impl<'a, 'd> DebugBuilder<'a, 'd> {
             let roles = object.cubin.section_indices().zip(&object.roles);
             for ((index, _), _) in roles.filter(|(_, role)| **role == SectionRole::Debug) {
                 if let merged::SectionPlacement::At { section, .. } = merged.placement(id, index) {
-                    debug.push((id, index, section));
+                    debug.push(DebugSection { object: id, index, output: section });
                 }
             }
         }
@@ -193,10 +226,11 @@ impl<'a, 'd> DebugBuilder<'a, 'd> {
         DebugBuilder { objects, symbols, graph, merged, ranks, first_names, debug }
     }
 
-    /// All input sections called `name` that are in the output, and their output sections.
-    fn inputs(&self, name: &[u8]) -> Vec<(ObjectId, SectionIndex, SectionId)> {
-        let is_called = |id: ObjectId, index| self.objects[id].section(index).name == name;
-        self.debug.iter().copied().filter(|&(id, index, _)| is_called(id, index)).collect()
+    /// All input sections called `name` that are in the output.
+    fn inputs(&self, name: &[u8]) -> Vec<DebugSection> {
+        let is_called =
+            |input: &DebugSection| self.objects[input.object].section(input.index).name == name;
+        self.debug.iter().copied().filter(is_called).collect()
     }
 
     /// Rebuilds the output section called `name`, if there is one.
@@ -206,24 +240,25 @@ impl<'a, 'd> DebugBuilder<'a, 'd> {
         append: AppendSection,
     ) -> Result<Option<(SectionId, DebugOutput<'d>)>, Message> {
         let inputs = self.inputs(name);
-        let Some(&(.., target)) = inputs.first() else { return Ok(None) };
+        let Some(&DebugSection { output, .. }) = inputs.first() else { return Ok(None) };
         let mut out = DebugOutput::default();
-        for (id, index, _) in inputs {
+        for DebugSection { object: id, index, .. } in inputs {
             let object = &self.objects[id];
             let section = object.section(index);
             let functions = functions(object, index, Half::Sass);
             let input = DebugInput { builder: self, id, index, object, section, functions };
             append(&input, &mut out).map_err(|defect| Message::malformed(object.name, defect))?;
         }
-        Ok(Some((target, out)))
+        Ok(Some((output, out)))
     }
 
     /// True if this file's debug information about a function is in the output.
     fn is_live(&self, id: ObjectId, function: SymbolIndex) -> bool {
         let Some(program) = self.symbols.of(id, function) else { return false };
-        let void = self.merged.discarded_debug.get(&program).is_some_and(|&by| id < by);
+        let replaced_by = self.merged.discarded_debug.get(&program);
+        let is_discarded = replaced_by.is_some_and(|&by| id < by);
         let alive = self.graph.node(program).is_some();
-        alive && !void && self.symbols.fate(id, function) != Fate::Lost
+        alive && !is_discarded && self.symbols.fate(id, function) != Fate::Lost
     }
 
     /// The program symbol of a function and its definition, if it is the first name of its code in
@@ -237,13 +272,13 @@ impl<'a, 'd> DebugBuilder<'a, 'd> {
         Some((program, site))
     }
 
-    /// If `function` is a jump slot: its offset in the table, and bytes of the table.
-    fn slot(&self, id: ObjectId, function: SymbolIndex) -> Option<(u64, u64)> {
+    /// The place of `function`, if it is a jump slot.
+    fn slot(&self, id: ObjectId, function: SymbolIndex) -> Option<SlotPlace> {
         let draft = &self.merged.draft;
         let symbol = &draft.symbols[self.merged.out_symbol(self.symbols.of(id, function)?)?];
         let table = &draft.sections[symbol.section?];
         let is_slot = table.kind == SectionKind::JumpSlots && !draft.relocatable;
-        is_slot.then_some((symbol.value, table.size))
+        is_slot.then_some(SlotPlace { offset: symbol.value, table_size: table.size })
     }
 
     /// Place of a function in the order of the output's symbol table.
@@ -261,13 +296,8 @@ impl<'a, 'd> DebugBuilder<'a, 'd> {
     }
 }
 
-/// Offset and function of each address of a function that the records of a half put into section
-/// `target`, by offset.
-fn functions(
-    object: &InputObject<'_>,
-    target: SectionIndex,
-    half: Half,
-) -> Vec<(u64, SymbolIndex)> {
+/// The addresses of functions that the records of a half put into section `target`, by offset.
+fn functions(object: &InputObject<'_>, target: SectionIndex, half: Half) -> Vec<FunctionAddress> {
     let (role, kind) = match half {
         Half::Sass => (SectionRole::Counterpart, ADDRESS),
         Half::Mercury => (SectionRole::Reloc, MERCURY_ADDRESS),
@@ -285,7 +315,7 @@ fn functions(
         // ptxas writes records from the last to the first.
         records.iter().rev().for_each(|record| {
             if record.kind == kind && object.symbol(record.symbol).is_function() {
-                functions.push((record.offset, record.symbol));
+                functions.push(FunctionAddress { offset: record.offset, function: record.symbol });
             }
         });
     }
@@ -299,8 +329,10 @@ impl DebugInput<'_, '_> {
     }
 
     /// The functions whose addresses are in bytes `from..end`.
-    fn functions_in(&self, from: usize, end: usize) -> &[(u64, SymbolIndex)] {
-        let at = |offset: usize| self.functions.partition_point(|entry| entry.0 < offset as u64);
+    fn functions_in(&self, from: usize, end: usize) -> &[FunctionAddress] {
+        let at = |offset: usize| {
+            self.functions.partition_point(|address| address.offset < offset as u64)
+        };
         self.functions.get(at(from)..at(end)).unwrap_or_default()
     }
 

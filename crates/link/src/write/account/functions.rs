@@ -16,6 +16,7 @@ use super::{
 use crate::base::half::RESERVED_SHARED;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::base::paths::{DeepestPath, LargestNumber};
+use crate::callgraph::alive::ReachGraph;
 use crate::check::explain::source::SourceLines;
 use crate::check::report::EntrySizes;
 use crate::draft::jump_slots;
@@ -73,7 +74,7 @@ impl AccountFunctions {
                 barriers: facts.barriers(program, node),
                 stack: facts.stack(program, node),
                 address_taken: graph.is_address_taken(node),
-                is_recursive: graph.reach().1.cycle(node.index() as u32).is_some(),
+                is_recursive: graph.reach().components.cycle(node.index() as u32).is_some(),
                 kernel: kernels.has(node).then(|| next_kernel.next()).flatten(),
             }
         };
@@ -185,7 +186,7 @@ struct FunctionFacts {
 impl FunctionFacts {
     fn of(program: &LinkedProgram<'_, '_>, own_barriers: IdVec<NodeId, u32>) -> Self {
         let graph = &program.graph;
-        let (reach, components) = graph.reach();
+        let ReachGraph { calls, components } = graph.reach();
         let of = |values: &IdVec<NodeId, u32>, vertex| {
             graph.vertex_node(vertex).map_or(0, |node| values[node])
         };
@@ -194,10 +195,10 @@ impl FunctionFacts {
         kernels.for_each(|&kernel| is_kernel[kernel] = true);
         let attributes = &program.attributes;
         FunctionFacts {
-            registers_and_barriers: components.largest(reach, |vertex| {
+            registers_and_barriers: components.largest(calls, |vertex| {
                 [of(&attributes.registers, vertex), of(&own_barriers, vertex)]
             }),
-            stack: components.deepest(reach, |vertex| of(&attributes.frames, vertex)),
+            stack: components.deepest(calls, |vertex| of(&attributes.frames, vertex)),
             own_barriers,
             is_kernel,
         }

@@ -192,11 +192,11 @@ impl ObjectPair<'_, '_> {
     ) -> Result<()> {
         let capsule = Capsule::parse(target.name, target.data)?;
         let mercury: Vec<RelocEntry> = early.iter().map(|(record, _)| *record).collect();
-        let twins = capmerc::twins(&self.early_records(capsule.code()), &mercury);
+        let counterparts = capmerc::counterparts(&self.early_records(capsule.code()), &mercury);
         let mut sites = Vec::with_capacity(early.len());
-        for (&(record, value), twin) in early.iter().zip(twins) {
+        for (&(record, value), counterpart) in early.iter().zip(counterparts) {
             let row = culd_reloc::lookup(record.kind).context("an unknown relocation type")?;
-            let code = twin.context("a record of Mercury code alone")?.offset;
+            let code = counterpart.context("a record of Mercury code alone")?.offset;
             let site = Site { code, mercury: record.offset, width: row.span_bytes() };
             sites.push((site, row, moved(value, record)));
         }
