@@ -10,7 +10,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
-use crate::base::id::{BankId, IdVec, NodeId, RelocId, SectionId};
+use crate::base::id::{BankId, IdVec, NameId, NodeId, RelocId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
@@ -34,25 +34,36 @@ pub(crate) fn merge_banks<'d>(
     let mut value = None;
     let mut tables: HashMap<SectionId, RelocId> =
         merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
+    // nvlink finds these banks by name: functions of several files that are not visible share one
+    // (case syscalls/local-definitions).
+    let name =
+        |merged: &MergeResult<'_>, node| merged.draft.symbols[merged.function(graph, node)].name;
     let of_driver = merged.banks.iter().filter(|(_, bank)| bank.own.is_some());
-    let mut of_driver: HashMap<(NodeId, u8), BankId> =
-        of_driver.map(|(id, bank)| ((bank.node, bank.number), id)).collect();
+    let mut of_driver: HashMap<(NameId, u8), BankId> =
+        of_driver.map(|(id, bank)| ((name(merged, bank.node), bank.number), id)).collect();
+    let mut after_turn: HashMap<(NameId, u8), SectionId> = HashMap::new();
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
         let bank = merged.banks[id].clone();
         // What is behind it goes where it goes (case syscalls/definitions-with-literals).
         if let (Some(section), Some(code)) = (bank.own, merged.code(graph, bank.node)) {
-            of_driver.remove(&(bank.node, bank.number));
+            let key = (name(merged, bank.node), bank.number);
+            of_driver.remove(&key);
+            after_turn.insert(key, section);
             merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
         }
+        let bank_of = |merged: &MergeResult<'_>, entry| {
+            let shared = || after_turn.get(&(name(merged, entry), bank.number)).copied();
+            merged.entry_bank(graph, entry, bank.number).or_else(shared)
+        };
         let entries = &users[bank.node];
         let existing = || {
             entries.iter().filter_map(|&entry| {
-                if let Some(&own) = of_driver.get(&(entry, bank.number)) {
+                if let Some(&own) = of_driver.get(&(name(merged, entry), bank.number)) {
                     let own = &merged.banks[own];
                     return Some((own.size, own.align));
                 }
-                let section = merged.entry_bank(graph, entry, bank.number)?;
+                let section = bank_of(merged, entry)?;
                 let section = &merged.draft.sections[section];
                 Some((section.size, section.align))
             })
@@ -70,18 +81,21 @@ pub(crate) fn merge_banks<'d>(
         if let Some(lost_at) = bank.lost_at.filter(|_| !entries.is_empty()) {
             value = Some(offset + lost_at);
         }
+        // Those of copies in it have moved too (case syscalls/moved-losers).
+        for &(behind, at) in bank.behind.iter().filter(|_| !entries.is_empty()) {
+            value = merged.banks[behind].lost_at.map(|lost_at| offset + at + lost_at).or(value);
+        }
         let (mut patched, records) = (Vec::new(), bank.records());
         let size = (offset + bank.size).next_multiple_of(align);
         for &entry in entries.iter().rev() {
-            if let Some(&own) = of_driver.get(&(entry, bank.number)) {
+            if let Some(&own) = of_driver.get(&(name(merged, entry), bank.number)) {
                 let own = &mut merged.banks[own];
                 (own.align, own.size) = (align, size);
                 append(own, id, &bank, &records, offset);
                 continue;
             }
-            let section = merged
-                .entry_bank(graph, entry, bank.number)
-                .unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
+            let section =
+                bank_of(merged, entry).unwrap_or_else(|| create_bank(merged, graph, entry, &bank));
             if !records.is_empty() {
                 patched.push(section);
             }
