@@ -63,7 +63,7 @@ impl<'a> Gatherer<'a, '_> {
     /// (transcripts werror-incompatible-*).
     pub(super) fn search(&mut self) -> Result<Vec<LibraryName<'a>>, InputStop> {
         let names = self.options.list(OptionId::Library);
-        names.into_iter().map(|name| self.look_for(name)).collect()
+        names.iter().map(|name| self.look_for(name)).collect()
     }
 
     fn look_for(&mut self, name: &OsStr) -> Result<LibraryName<'a>, InputStop> {

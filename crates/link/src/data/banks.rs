@@ -35,12 +35,13 @@ pub(crate) fn merge_banks<'d>(
     let mut tables: HashMap<SectionId, RelocId> =
         merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
     // nvlink finds these banks by name: functions of several files that are not visible share one
-    // (case syscalls/local-definitions).
+    // (cases syscalls/local-definitions, syscalls/both-local-definitions).
     let name =
         |merged: &MergeResult<'_>, node| merged.draft.symbols[merged.function(graph, node)].name;
-    let of_driver = merged.banks.iter().filter(|(_, bank)| bank.own.is_some());
-    let mut of_driver: HashMap<(NameId, u8), BankId> =
-        of_driver.map(|(id, bank)| ((name(merged, bank.node), bank.number), id)).collect();
+    let mut of_driver: HashMap<(NameId, u8), Vec<BankId>> = HashMap::new();
+    for (id, bank) in merged.banks.iter().filter(|(_, bank)| bank.own.is_some()) {
+        of_driver.entry((name(merged, bank.node), bank.number)).or_default().push(id);
+    }
     let mut after_turn: HashMap<(NameId, u8), SectionId> = HashMap::new();
     let ids: Vec<BankId> = merged.banks.ids().collect();
     for id in ids.into_iter().rev() {
@@ -48,18 +49,25 @@ pub(crate) fn merge_banks<'d>(
         // What is behind it goes where it goes (case syscalls/definitions-with-literals).
         if let (Some(section), Some(code)) = (bank.own, merged.code(graph, bank.node)) {
             let key = (name(merged, bank.node), bank.number);
-            of_driver.remove(&key);
+            if let Some(waiting) = of_driver.get_mut(&key) {
+                waiting.retain(|&other| other != id);
+            }
+            // The last turn is that of the first section of the name.
             after_turn.insert(key, section);
             merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
         }
         let bank_of = |merged: &MergeResult<'_>, entry| {
-            let shared = || after_turn.get(&(name(merged, entry), bank.number)).copied();
-            merged.entry_bank(graph, entry, bank.number).or_else(shared)
+            let shared = after_turn.get(&(name(merged, entry), bank.number)).copied();
+            shared.or_else(|| merged.entry_bank(graph, entry, bank.number))
+        };
+        // The first one whose turn has not come.
+        let waiting = |merged: &MergeResult<'_>, entry| {
+            of_driver.get(&(name(merged, entry), bank.number))?.first().copied()
         };
         let entries = &users[bank.node];
         let existing = || {
             entries.iter().filter_map(|&entry| {
-                if let Some(&own) = of_driver.get(&(name(merged, entry), bank.number)) {
+                if let Some(own) = waiting(merged, entry) {
                     let own = &merged.banks[own];
                     return Some((own.size, own.align));
                 }
@@ -88,7 +96,7 @@ pub(crate) fn merge_banks<'d>(
         let (mut patched, records) = (Vec::new(), bank.records());
         let size = (offset + bank.size).next_multiple_of(align);
         for &entry in entries.iter().rev() {
-            if let Some(&own) = of_driver.get(&(name(merged, entry), bank.number)) {
+            if let Some(own) = waiting(merged, entry) {
                 let own = &mut merged.banks[own];
                 (own.align, own.size) = (align, size);
                 append(own, id, &bank, &records, offset);
