@@ -59,19 +59,14 @@ pub(super) struct LibraryName<'a> {
 
 impl<'a> Gatherer<'a, '_> {
     /// Looks for the libraries of `-l`. Skipped files are reported before any input is opened, once
-    /// for each `-l`; where that is an error, it is the last line of the search.
-    pub(super) fn search(&mut self) -> Vec<LibraryName<'a>> {
-        let (mut found, failed) = (Vec::new(), self.failed);
-        for name in self.options.list(OptionId::Library) {
-            found.push(self.look_for(name));
-            if self.failed != failed {
-                break;
-            }
-        }
-        found
+    /// for each `-l`. Where that is an error, the next file that is found ends the link
+    /// (transcripts werror-incompatible-*).
+    pub(super) fn search(&mut self) -> Result<Vec<LibraryName<'a>>, InputStop> {
+        let names = self.options.list(OptionId::Library);
+        names.iter().map(|name| self.look_for(name)).collect()
     }
 
-    fn look_for(&mut self, name: &OsStr) -> LibraryName<'a> {
+    fn look_for(&mut self, name: &OsStr) -> Result<LibraryName<'a>, InputStop> {
         let mut library = LibraryName {
             name: culd_text::name(name),
             file: None,
@@ -84,6 +79,7 @@ impl<'a> Gatherer<'a, '_> {
                 fs::metadata(self.sources.store.place(&path_in(folder, name, b".so"))).is_ok();
             let path = path_in(folder, name, b".a");
             let Ok((bytes, identity)) = self.sources.open(&path, Kinds::Files) else { continue };
+            self.opened(InputError::Internal)?;
             let is_library = is_library(bytes);
             if is_library && self.is_for_host(&path, bytes) {
                 library.file = Some((path, bytes, identity));
@@ -95,7 +91,7 @@ impl<'a> Gatherer<'a, '_> {
                 self.warning(InputError::Incompatible { path, name }, Vec::new());
             }
         }
-        library
+        Ok(library)
     }
 
     /// False for an archive without an object for the host's processor, which nvlink passes over

@@ -290,10 +290,17 @@ fn what_it_is(release: Option<PtxasRelease>) -> &'static str {
     if release.is_some() { "" } else { "; it is no ptxas" }
 }
 
-/// Lines of ptxas in the words that its counterpart in nvlink has for the same.
+/// Messages of ptxas in the words that its counterpart in nvlink has for the same. What is indented
+/// is the rest of a message: `-report-arch` adds the target behind it (nvlink 11.8, 12.4, 12.5 and
+/// 13.0).
 fn as_nvlink_says(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
+        if let Some(last) = lines.last_mut().filter(|_| line.starts_with("    ")) {
+            last.push('\n');
+            last.push_str(line);
+            continue;
+        }
         let after_fatal = lines.last().is_some_and(|last| last.contains("; fatal   :"));
         if !(after_fatal && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
             let names = host::STREAMS.map(|[stdin, _]| stdin).into_iter().chain([TEXT_NAME]);
@@ -328,6 +335,14 @@ mod tests {
     /// Prints the begin of something that is taken for a relocatable cubin.
     const HEADER: &str =
         r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
+
+    #[test]
+    fn lines_that_are_indented_belong_to_the_message_before() {
+        let said =
+            "ptxas info    : Function properties for f\n    0 bytes stack frame\nptxas info\n";
+        let properties = "ptxas info    : Function properties for f\n    0 bytes stack frame";
+        assert_eq!(as_nvlink_says(said), [properties, "ptxas info"]);
+    }
 
     #[test]
     fn results_come_in_order_with_the_words_of_the_compiler() {

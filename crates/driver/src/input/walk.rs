@@ -14,7 +14,7 @@ use super::archive::{ArchiveReader, is_archive};
 use super::gathered::{DeviceCode, InputEvent, InputPiece, InputStop};
 use super::{Content, Gatherer, InputItem, InputKind, Sources};
 use crate::messages::{Ignored, InputError};
-use crate::options::base_name;
+use crate::options::{base_name, dialect};
 use crate::os::files::{Identity, Kinds, LoadedFile};
 use crate::registration::ModuleNumber;
 
@@ -37,7 +37,7 @@ pub(super) struct InputSource {
 impl<'a> Gatherer<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), InputStop> {
-        let libraries = self.search();
+        let libraries = self.search()?;
         let Sources { items, store, shared } = self.sources;
         let mut loaded = Vec::new().into_iter();
         if shared.is_none() {
@@ -125,6 +125,10 @@ impl<'a> Gatherer<'a, '_> {
     ) -> Result<(), InputStop> {
         let (bytes, identity) = self.read(name, path, loaded)?;
         if bytes.is_empty() {
+            let dialect = dialect::named(self.options);
+            if dialect.is_some_and(|dialect| !dialect.ignores_empty_files) {
+                return Err(self.fatal(InputError::Open(name.to_owned()), Vec::new()));
+            }
             self.ignored(Ignored::Empty(name.to_owned()));
             return Ok(());
         }

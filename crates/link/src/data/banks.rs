@@ -10,7 +10,7 @@ use culd_cubin::arch::Flavour;
 use culd_cubin::elf::shf;
 use hashbrown::{HashMap, HashSet};
 
-use crate::base::id::{BankId, IdVec, NodeId, RelocId, SectionId};
+use crate::base::id::{BankId, IdVec, NameId, NodeId, RelocId, SectionId};
 use crate::callgraph::CallGraph;
 use crate::draft::Draft;
 use crate::draft::kind::SectionKind;
@@ -70,8 +70,12 @@ struct BankPlacer<'a, 'd> {
     preserve: bool,
     /// The relocation section of each section that has one.
     relocs_of: HashMap<SectionId, RelocId>,
-    /// The banks of functions of the driver that are not placed yet, by function and number.
-    of_driver: HashMap<(NodeId, u8), BankId>,
+    /// The banks of functions of the driver that are not placed yet, by the function's name and
+    /// number, in reading order. nvlink finds these banks by name: functions of several files that
+    /// are not visible share one (cases syscalls/local-definitions, both-local-definitions).
+    of_driver: HashMap<(NameId, u8), Vec<BankId>>,
+    /// The sections of those that are placed. Of equal names it is that of the first function.
+    driver_sections: HashMap<(NameId, u8), SectionId>,
     /// The value that nvlink gives symbol 0: the place of the literals of a copy that lost.
     null_value: Option<u64>,
 }
@@ -79,16 +83,32 @@ struct BankPlacer<'a, 'd> {
 impl<'a, 'd> BankPlacer<'a, 'd> {
     fn new(merged: &'a mut MergeResult<'d>, graph: &'a CallGraph, options: &LinkOptions) -> Self {
         let relocs_of = merged.draft.relocs.iter().map(|(id, reloc)| (reloc.target, id)).collect();
-        let of_driver = merged.banks.iter().filter(|(_, bank)| bank.driver_section.is_some());
-        let of_driver = of_driver.map(|(id, bank)| ((bank.node, bank.number), id)).collect();
-        let preserve = options.preserve_relocs;
-        BankPlacer { merged, graph, preserve, relocs_of, of_driver, null_value: None }
+        let mut placer = BankPlacer {
+            merged,
+            graph,
+            preserve: options.preserve_relocs,
+            relocs_of,
+            of_driver: HashMap::new(),
+            driver_sections: HashMap::new(),
+            null_value: None,
+        };
+        for (id, bank) in placer.merged.banks.iter() {
+            if bank.driver_section.is_some() {
+                let key = (placer.function_name(bank.node), bank.number);
+                placer.of_driver.entry(key).or_default().push(id);
+            }
+        }
+        placer
+    }
+
+    fn function_name(&self, node: NodeId) -> NameId {
+        self.merged.draft.symbols[self.merged.function(self.graph, node)].name
     }
 
     /// Places bank `id` at one offset in the banks of all entries that reach its function.
     fn place(&mut self, id: BankId, users: &IdVec<NodeId, Vec<NodeId>>) {
         let bank = self.merged.banks[id].clone();
-        self.open_driver_section(&bank);
+        self.open_driver_section(id, &bank);
         let entries = &users[bank.node][..];
         let place = self.next_place(&bank, entries);
         self.set_offsets(id, &bank, place.offset, entries);
@@ -120,18 +140,26 @@ impl<'a, 'd> BankPlacer<'a, 'd> {
     /// Makes the section of a function of the driver its bank for all literals that are placed from
     /// here on. What has been appended to the bank so far goes where the bank goes (case
     /// syscalls/definitions-with-literals).
-    fn open_driver_section(&mut self, bank: &FunctionBank<'d>) {
+    fn open_driver_section(&mut self, id: BankId, bank: &FunctionBank<'d>) {
         let code = self.merged.code(self.graph, bank.node);
         if let (Some(section), Some(code)) = (bank.driver_section, code) {
-            self.of_driver.remove(&(bank.node, bank.number));
+            let key = (self.function_name(bank.node), bank.number);
+            if let Some(unplaced) = self.of_driver.get_mut(&key) {
+                unplaced.retain(|&other| other != id);
+            }
+            self.driver_sections.insert(key, section);
             self.merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
         }
     }
 
     /// Bank `number` of an entry, if it has one so far.
     fn entry_bank(&self, entry: NodeId, number: u8) -> Option<EntryBank> {
-        if let Some(&own) = self.of_driver.get(&(entry, number)) {
+        let key = (self.function_name(entry), number);
+        if let Some(&own) = self.of_driver.get(&key).and_then(|unplaced| unplaced.first()) {
             return Some(EntryBank::OfDriver(own));
+        }
+        if let Some(&section) = self.driver_sections.get(&key) {
+            return Some(EntryBank::Section(section));
         }
         self.merged.entry_bank(self.graph, entry, number).map(EntryBank::Section)
     }
@@ -176,6 +204,12 @@ impl<'a, 'd> BankPlacer<'a, 'd> {
         }
         if let Some(lost_at) = bank.lost_at {
             self.null_value = Some(offset + lost_at);
+        }
+        // The lost copies of what is appended have moved too (case syscalls/moved-losers).
+        for appended in &bank.appended {
+            let lost_at = self.merged.banks[appended.bank].lost_at;
+            let moved = lost_at.map(|lost_at| offset + appended.offset + lost_at);
+            self.null_value = moved.or(self.null_value);
         }
     }
 

@@ -373,6 +373,8 @@ dialects! {
     /// `-Xptxas` takes a list and adds up. Before, a further value takes the place of the first, as
     /// it does with options that take one value.
     lists_ptxas_options: bool = since(120);
+    /// An empty input is no error.
+    ignores_empty_files: bool = since(120);
     /// In the lines of the call graph, functions inside the code of others are `[clone F]`.
     brackets_clones: bool = since(120);
 
