@@ -9,6 +9,7 @@ use culd_fatbin::host::HostReference;
 use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::pack::{self, ArchiveFlavour, HostParts};
 use culd_tests::lto_folder::{LtoFolder, said};
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -135,6 +136,44 @@ fn options_of_the_compilation_reach_both_compilers() {
     assert_eq!(world.assembled(), "-arch=sm_90 -m64 ptx -o elf.o\n");
     let words = world.words();
     assert!(!words.contains("-option -g"), "{words}");
+}
+
+/// docs/rules/lto.md, 3: such an option changes what NVIDIA's compiler does in the rest of its
+/// process.
+#[test]
+fn a_compilation_without_optimization_is_the_last_one_of_its_process() {
+    for (options, requests, processes) in
+        [("", 2, 1), ("-g", 2, 2), ("-Ofc=max", 2, 2), ("-Xnvvm=-opt=0", 2, 2)]
+    {
+        let world = LtoFolder::new(CULD);
+        // An object without PTX, and then the text by names.
+        world.compiler_and("echo $$ >> processes");
+        let words = format!("{options} -disable-infos a.ltoir b.ltoir smooth.cubin -o out");
+        world.run_words(words.split_whitespace());
+        let asked = world.taken("processes");
+        let asked: Vec<&str> = asked.lines().collect();
+        let distinct: HashSet<&str> = asked.iter().copied().collect();
+        assert_eq!((asked.len(), distinct.len()), (requests, processes), "{options}: {asked:?}");
+    }
+}
+
+/// nvlink 13.3 and later say of a PTX file that it has no host code when they have compiled it.
+#[test]
+fn a_missing_host_code_is_reported_behind_the_compilation() {
+    let world = LtoFolder::new(CULD);
+    world.compiler();
+    world.script(
+        "ptxas",
+        &format!("echo compiled >&2; cp {} elf.o", world.path("smooth.cubin").display()),
+    );
+    fs::write(world.path("x.ptx"), format!(".version 9.0\n.target sm_90\n{}", " ".repeat(64)))
+        .unwrap();
+    let options = "--dialect=13.5 --disable-warnings --register-link-binaries=reg";
+    let done = world.run(&format!("{options} x.ptx -o out"));
+    let expected = "compiled\n\
+                    culd info    : Input 'x.ptx' has no host code, which could cause later host link error if there is a reference to it\n\
+                    culd info    : requested LTO but 'x.ptx' not built for LTO so doing partial LTO\n";
+    assert!(said(&done).starts_with(expected), "{}", said(&done));
 }
 
 /// docs/rules/lto.md, 8. Fat binaries do not start with the letters that the scripts look for.

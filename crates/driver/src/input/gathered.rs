@@ -161,6 +161,8 @@ pub(super) struct InputPiece<'a> {
     /// The module that it is in.
     pub(crate) module: ModuleNumber,
     pub(crate) code: DeviceCode<'a>,
+    /// A line that nvlink prints once it has compiled the code.
+    pub(crate) info_behind_compiler: Option<Line>,
 }
 
 /// Device code as it was found.

@@ -13,7 +13,7 @@ use super::gathered::{HostUses, InputEvent, InputStop};
 use super::walk::InputSource;
 use super::{Gatherer, HostLists};
 use crate::hints::UnlinkedReason;
-use crate::messages::InputError;
+use crate::messages::{InputError, Line};
 use crate::options::OptionId;
 use crate::registration::{ModuleNumber, ModulePlace, Registration};
 
@@ -161,12 +161,18 @@ impl<'a> Gatherer<'a, '_> {
 
     /// Reports that a file has device code only, so the code that registers it must be elsewhere.
     pub(super) fn report_missing_host_code(&mut self, source: &InputSource) {
-        if self.follows_device_links() {
-            self.found.depends_on_release = true;
-            if self.rules.reports_missing_host_code {
-                self.line(Severity::Info, InputError::NoHostCode(source.name.clone()), Vec::new());
-            }
+        let line = self.missing_host_code(source);
+        self.events.extend(line.map(InputEvent::Line));
+    }
+
+    /// The line of [`Self::report_missing_host_code`], if it is to be printed.
+    pub(super) fn missing_host_code(&mut self, source: &InputSource) -> Option<Line> {
+        if !self.follows_device_links() {
+            return None;
         }
+        self.found.depends_on_release = true;
+        let line = || Line::about(Severity::Info, InputError::NoHostCode(source.name.clone()));
+        self.rules.reports_missing_host_code.then(line)
     }
 
     /// A module that is called by the path of its file, as it was given.

@@ -273,7 +273,7 @@ impl<'a> Finish<'a, '_, '_> {
 
     fn compiled(
         &mut self,
-        piece: InputPiece<'_>,
+        mut piece: InputPiece<'_>,
         compiled: PtxCompilation,
     ) -> Result<(), InputStop> {
         let PtxCompilation { cubin, lines, time } = compiled;
@@ -282,6 +282,7 @@ impl<'a> Finish<'a, '_, '_> {
         match cubin {
             Ok(bytes) => {
                 let bytes = &**self.store.alloc(InputBytes::Read(bytes));
+                self.lines.extend(piece.info_behind_compiler.take());
                 self.cubin(piece, bytes, CubinOrigin::OfPtx)
             }
             Err(error @ (CompileError::Refused(_) | CompileError::Unknown)) => {

@@ -248,10 +248,13 @@ impl<'a> Gatherer<'a, '_> {
                 Ok(())
             }
             Format::Ptx => {
-                self.report_missing_host_code(&source);
                 self.opened(InputError::Fatbinary)?;
                 let module = self.device_file(&source);
+                let info = self.missing_host_code(&source);
                 self.piece(source, DeviceCode::Ptx(bytes), true, module);
+                if let Some(InputEvent::Piece(piece)) = self.events.last_mut() {
+                    piece.info_behind_compiler = info;
+                }
                 Ok(())
             }
             Format::LtoIr if self.options.lto() => {
@@ -292,7 +295,14 @@ impl<'a> Gatherer<'a, '_> {
         module: ModuleNumber,
     ) {
         let InputSource { name, system, .. } = source;
-        self.events.push(InputEvent::Piece(InputPiece { name, system, whole_file, module, code }));
+        self.events.push(InputEvent::Piece(InputPiece {
+            name,
+            system,
+            whole_file,
+            module,
+            code,
+            info_behind_compiler: None,
+        }));
     }
 }
 
