@@ -158,19 +158,23 @@ fn a_compilation_without_optimization_is_the_last_one_of_its_process() {
 }
 
 /// nvlink 13.3 and later say of a PTX file that it has no host code when they have compiled it.
+/// What ptxas says in two lines stays in two.
 #[test]
 fn a_missing_host_code_is_reported_behind_the_compilation() {
     let world = LtoFolder::new(CULD);
     world.compiler();
     world.script(
         "ptxas",
-        &format!("echo compiled >&2; cp {} elf.o", world.path("smooth.cubin").display()),
+        &format!(
+            "printf 'compiled\\n    in two lines\\n' >&2; cp {} elf.o",
+            world.path("smooth.cubin").display()
+        ),
     );
     fs::write(world.path("x.ptx"), format!(".version 9.0\n.target sm_90\n{}", " ".repeat(64)))
         .unwrap();
     let options = "--dialect=13.5 --disable-warnings --register-link-binaries=reg";
     let done = world.run(&format!("{options} x.ptx -o out"));
-    let expected = "compiled\n\
+    let expected = "compiled\n    in two lines\n\
                     culd info    : Input 'x.ptx' has no host code, which could cause later host link error if there is a reference to it\n\
                     culd info    : requested LTO but 'x.ptx' not built for LTO so doing partial LTO\n";
     assert!(said(&done).starts_with(expected), "{}", said(&done));

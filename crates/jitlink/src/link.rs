@@ -569,8 +569,7 @@ fn shown(line: &Line) -> String {
     let text = line.show("");
     match line.kind {
         // ptxas begins a line that goes on with blanks; here it has ptxas's name, too.
-        LineKind::Tool if text.starts_with("    ") => format!("ptxas         . {text}\n"),
-        LineKind::Tool => format!("{text}\n"),
+        LineKind::Tool => text.replace("\n    ", "\nptxas         .     ") + "\n",
         _ => format!("{}\n", text.trim_start()),
     }
 }

@@ -55,7 +55,10 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
     let whole = with_unnamed_of(&whole, &sibling).unwrap_or(whole);
     let (text, source_tables) = SourceTables::split(&whole)?;
-    let (ours, theirs) = (items(text)?, items(&sibling)?);
+    let (ours, mut theirs) = (items(text)?, items(&sibling)?);
+    if !sibling.lines().any(is_of_demoted) {
+        take_demoted_order(&mut theirs.items, &ours.items);
+    }
     let of = |kind: PtxItemKind| ours.items.iter().filter(move |item| item.kind == kind);
     let place_of = |kind: PtxItemKind| -> HashMap<&str, usize> {
         let named = theirs.items.iter().filter(|item| item.kind == kind).enumerate();
@@ -339,6 +342,20 @@ fn add_demoted(items: &mut Vec<PtxItem>, blanks: &[usize]) {
     }
 }
 
+/// Puts comments about demoted variables that [`add_demoted`] has added to one place of `items`
+/// into the order of `known`, a text of the same source: their kernels may stand in another one
+/// (13.5, a random program with `-lineinfo` and `-Ofc=min`).
+fn take_demoted_order(items: &mut [PtxItem], known: &[PtxItem]) {
+    let known = known.iter().filter(|item| is_of_demoted(&item.text));
+    let places: HashMap<&str, usize> = known.map(|item| item.name.as_str()).zip(0..).collect();
+    for run in items.chunk_by_mut(|one, next| is_of_demoted(&one.text) && is_of_demoted(&next.text))
+    {
+        if run.iter().all(|item| places.contains_key(item.name.as_str())) {
+            run.sort_by_key(|item| places.get(item.name.as_str()).copied());
+        }
+    }
+}
+
 /// True for the comment that the compiler writes in place of a demoted variable. Such a variable is
 /// in shared memory, one kernel alone uses it, and it is defined inside that kernel. The comment
 /// stands among the other variables, in their order.
@@ -481,6 +498,11 @@ mod tests {
         let before_all = format!("{HEADER}\n\n{a}\n{b}\n\n{kernels}");
         let expected = format!("{HEADER}{s}{a}{t}{b}{u}\n{kernels}");
         assert_eq!(in_order_of(ours.as_bytes(), before_all.as_bytes()).unwrap(), expected);
+        // Two in one place keep our order, which is not that of their kernels.
+        let ours_of_one_place = format!("{HEADER}{b}{t}{s}{a}{u}\n{kernels}");
+        let theirs = format!("{HEADER}\n{b}\n\n{a}\n\n{kernels}");
+        let same = in_order_of(ours_of_one_place.as_bytes(), theirs.as_bytes()).unwrap();
+        assert_eq!(same, ours_of_one_place);
         // These are not theirs, so each stays in front of the variable that follows.
         let fewer = format!("{HEADER}\n{a}{b}\n\n\n\n\n\n{kernels}");
         let expected = format!("{HEADER}{s}{a}{u}{b}{t}\n{kernels}");

@@ -123,7 +123,11 @@ impl Line {
     /// The line as the program `program` prints it, with nvlink's padding and
     /// [escaped](culd_text::escaped); without notes.
     pub fn show(&self, program: &str) -> String {
+        let escaped_lines =
+            |text: &str| text.split('\n').map(culd_text::escaped).collect::<Vec<_>>().join("\n");
         let severity = match self.severity() {
+            // What ptxas says in two lines is one message.
+            None if self.kind == LineKind::Tool => return escaped_lines(&self.text),
             None => return culd_text::escaped(&self.text).into_owned(),
             Some(Severity::Info) => "info   ",
             Some(Severity::Warning) => "warning",
@@ -133,7 +137,7 @@ impl Line {
         let line = format!("{program} {severity} : {}", self.text);
         if let Some(Cause::Input(InputError::NvvmLog(_))) = self.cause {
             // The text has several lines.
-            return line.split('\n').map(culd_text::escaped).collect::<Vec<_>>().join("\n");
+            return escaped_lines(&line);
         }
         match culd_text::escaped(&line) {
             Cow::Borrowed(_) => line,

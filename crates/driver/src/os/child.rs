@@ -126,6 +126,7 @@ pub(crate) fn output(
 
 /// Starts `command`, a compiler that stays for several tasks. NVIDIA's orders some of its output by
 /// a hash of addresses, which would be others each time.
+#[cfg(feature = "lto")]
 pub(crate) fn start_compiler(command: &mut Command) -> Result<Child, ChildError> {
     set_heap(command);
     let path = PathBuf::from(command.get_program());

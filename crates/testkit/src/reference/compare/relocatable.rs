@@ -320,6 +320,42 @@ impl ObjectPair<'_, '_> {
         starts
     }
 
+    /// The starts of lines about relocation sections that have another label in nvlink's object,
+    /// which lacks one of the same name in front: all its records are early. Those that stay must
+    /// patch the same sections with the same records (case syscalls/local-definitions with `-r`).
+    fn labels_behind_early(&self, ours: &View<'_>) -> Vec<String> {
+        let sections = || self.ours.sections.iter().enumerate().filter(|(_, one)| one.is_reloc());
+        let kept = |(index, section): (usize, &Section<'_>)| -> Vec<RelocEntry> {
+            let records = section.relocations().iter().enumerate();
+            records
+                .filter(|(number, _)| !self.early.contains(&(index, *number)))
+                .map(|(_, record)| record)
+                .collect()
+        };
+        let mut starts = Vec::new();
+        for (first, gone) in sections().filter(|one| kept(*one).is_empty()) {
+            let named = || sections().filter(|(_, other)| other.name == gone.name);
+            let agrees = |one: (usize, &Section<'_>)| {
+                let (own, theirs) = (kept(one), self.their_records(one.1));
+                own.len() == theirs.len()
+                    && theirs.iter().zip(&own).all(|(theirs, own)| self.same(theirs, own))
+            };
+            if named().any(|(index, _)| index > first) && named().all(agrees) {
+                let base = ours.section(first as u32);
+                let words = ["section.info", "section.order", "reloc.missing", "section.size"];
+                let of_base =
+                    |what: &str| [format!("{what}  {base}  "), format!("{what}  {base}+")];
+                starts.extend(words.iter().flat_map(|what| of_base(what)));
+                for (index, _) in named() {
+                    let label = ours.section(index as u32);
+                    starts.push(format!("section.extra  {label}  "));
+                    starts.push(format!("reloc.extra  {label}+"));
+                }
+            }
+        }
+        starts
+    }
+
     /// The starts of the lines that are allowed; empty if nothing may differ.
     fn allowed(&self, ours: &View<'_>) -> Vec<String> {
         let mut starts = Vec::new();
@@ -351,6 +387,7 @@ impl ObjectPair<'_, '_> {
             }
         }
         starts.extend(self.replaced_literals());
+        starts.extend(self.labels_behind_early(ours));
         let own = ours.symbols.iter().cloned();
         let mercury = ours.mercury_symbols.iter().map(|word| format!("mercury {word}"));
         let symbols = ours.cubin.symbols.iter().zip(own);
