@@ -148,6 +148,12 @@ fn ptx_in_an_object_of_lto_ir_is_compiled() {
     assert_eq!(requests(&words), ["object"], "{words}");
     assert!(words.contains(" --option -Xptxas=-lineinfo --option -Xptxas=-O0 "), "{words}");
 
+    // A limit of registers may be too low for the object's code, which is not used.
+    world.assembled();
+    world.run("-maxrregcount=24 saxpy.cubin a.ltoir b.ltoir -o out");
+    assert!(world.words().contains(" --option -maxrregcount=255 "));
+    assert!(world.assembled().contains("--maxrregcount=24"));
+
     // With lines, for text with comments, and where the cubin shows its text.
     for (lines, more) in
         [(true, ""), (false, "-emit-ptx "), (false, "-g "), (false, "-Xptxas=-lineinfo ")]

@@ -250,6 +250,9 @@ impl PartialLink<'_> {
         let fast = self.options.options.text(OptionId::FastCompile).is_some();
         let text_only = want == LtoTarget::Object && self.nvvm.is_some() && !fast;
         words.extend(text_only.then(|| "-Xptxas=-O0".to_owned()));
+        let limits = words.iter_mut().filter(|word| word.starts_with("-maxrregcount="));
+        let limits = limits.filter(|_| text_only);
+        limits.for_each(|word| culd_driver::NO_REGISTER_LIMIT.clone_into(word));
         let task = CompileTask { options: &words, inputs: &self.inputs, want, roots };
         self.compiler.compile(&task).map_err(refusal)
     }

@@ -41,6 +41,11 @@ pub use object::LtoObject;
 /// does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
+/// The option of libnvJitLink that an object has in place of a limit of registers, which would be
+/// too low for its code: that is not optimized, and not used. It takes the place of limits in the
+/// LTO-IR, too.
+pub const NO_REGISTER_LIMIT: &str = "-maxrregcount=255";
+
 /// The option of NVIDIA's compiler with which it says what it inlines, also beside LTO-IR.
 const INLINE_INFO: &str = "-inline-info";
 
@@ -89,7 +94,11 @@ impl LtoTask<'_, '_> {
         let fast = self.words.iter().any(|word| word.as_bytes().starts_with(b"-Ofc"));
         more.extend((!fast).then(|| "-Xptxas=-O0".into()));
         let roots = RootNames::open();
-        let made = self.run(program, &self.request("object", Some("-r"), &more, Some(&roots)));
+        let mut words = self.words.to_vec();
+        let limits = words.iter_mut().filter(|word| word.as_bytes().starts_with(b"-maxrregcount="));
+        limits.for_each(|word| *word = NO_REGISTER_LIMIT.into());
+        let link = LtoTask { words: &words, ..*self };
+        let made = self.run(program, &link.request("object", Some("-r"), &more, Some(&roots)));
         if let Err(LtoFailure::NoObject(why)) = made {
             let link = LtoTask { parts: all, ..*self };
             return link.image(program, &more, &roots, others, why);
