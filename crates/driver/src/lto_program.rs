@@ -88,6 +88,9 @@ impl LtoFailure {
     }
 }
 
+/// Stands in front of an option of libnvJitLink in a request.
+pub(crate) const OPTION: &[u8] = b"--option";
+
 /// The program for one link. It is started again for a request behind one that ended it,
 /// or after which NVIDIA's compiler would compile otherwise.
 #[derive(Default)]
@@ -125,7 +128,7 @@ impl LtoProgram {
         let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
         let lines = running.lines()?;
         let Some(reply) = reply else { return Err(LtoFailure::Failed(lines)) };
-        if words.iter().any(|word| changes_compiler(word)) {
+        if words.windows(2).any(|pair| pair[0].as_ref() == OPTION && changes_compiler(&pair[1])) {
             running.end_requests();
         }
         self.running = Some(running);
@@ -143,7 +146,8 @@ impl LtoProgram {
 /// True if NVIDIA's compiler compiles otherwise in the rest of its process, once it has met the
 /// option `word`: without optimization it changes settings that later compilations take over. They
 /// read a `__grid_constant__` parameter through a generic address then, for example (13.0 to 13.5;
-/// `-g` by 13.5; `compare lto`, *constant.o*).
+/// `-g` by 13.5; `compare lto`, *constantl.o*). Of `-Ofc` and `-opt` that is `max` and `0`; other
+/// values end the process without need.
 fn changes_compiler(word: &[u8]) -> bool {
     matches!(word, b"-O0" | b"-g")
         || [&b"-Ofc"[..], b"-Xnvvm=-opt"].iter().any(|start| word.starts_with(start))

@@ -246,13 +246,9 @@ impl PartialLink<'_> {
         words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
         words.retain(|word| self.kept == Kept::Used || word != DROPS_VARIABLES);
         words.iter_mut().for_each(|word| *word = in_one_text(word));
-        // The object's text is used, and its code is not. With -Ofc ptxas takes no other level.
-        let fast = self.options.options.text(OptionId::FastCompile).is_some();
-        let text_only = want == LtoTarget::Object && self.nvvm.is_some() && !fast;
-        words.extend(text_only.then(|| "-Xptxas=-O0".to_owned()));
-        let limits = words.iter_mut().filter(|word| word.starts_with("-maxrregcount="));
-        let limits = limits.filter(|_| text_only);
-        limits.for_each(|word| culd_driver::NO_REGISTER_LIMIT.clone_into(word));
+        if want == LtoTarget::Object && self.nvvm.is_some() {
+            culd_driver::without_use_of_code(&mut words);
+        }
         let task = CompileTask { options: &words, inputs: &self.inputs, want, roots };
         self.compiler.compile(&task).map_err(refusal)
     }

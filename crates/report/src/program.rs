@@ -81,9 +81,7 @@ impl ReportImage {
             });
         }
     }
-}
 
-impl ReportImage {
     /// Fills in what the text form of a report shows of the cubin `bytes`: sums of sections, and
     /// the few functions that may stand in its lists. So a library with tens of thousands of
     /// kernels takes no memory for them. All its kernels are handed to `kernels` once, in the order

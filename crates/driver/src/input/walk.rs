@@ -250,11 +250,9 @@ impl<'a> Gatherer<'a, '_> {
             Format::Ptx => {
                 self.opened(InputError::Fatbinary)?;
                 let module = self.device_file(&source);
-                let info = self.missing_host_code(&source);
-                self.piece(source, DeviceCode::Ptx(bytes), true, module);
-                if let Some(InputEvent::Piece(piece)) = self.events.last_mut() {
-                    piece.info_behind_compiler = info;
-                }
+                let info_behind_compiler = self.missing_host_code(&source);
+                let piece = InputPiece::new(source, DeviceCode::Ptx(bytes), true, module);
+                self.events.push(InputEvent::Piece(InputPiece { info_behind_compiler, ..piece }));
                 Ok(())
             }
             Format::LtoIr if self.options.lto() => {
@@ -294,15 +292,20 @@ impl<'a> Gatherer<'a, '_> {
         whole_file: bool,
         module: ModuleNumber,
     ) {
+        let piece = InputPiece::new(source, code, whole_file, module);
+        self.events.push(InputEvent::Piece(piece));
+    }
+}
+
+impl<'a> InputPiece<'a> {
+    fn new(
+        source: InputSource,
+        code: DeviceCode<'a>,
+        whole_file: bool,
+        module: ModuleNumber,
+    ) -> Self {
         let InputSource { name, system, .. } = source;
-        self.events.push(InputEvent::Piece(InputPiece {
-            name,
-            system,
-            whole_file,
-            module,
-            code,
-            info_behind_compiler: None,
-        }));
+        InputPiece { name, system, whole_file, module, code, info_behind_compiler: None }
     }
 }
 

@@ -28,7 +28,7 @@ use std::ffi::{OsStr, OsString};
 use culd_link::{Dialect, Session};
 
 use crate::input::{LinkCubin, LtoPiece};
-use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, OPTION};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 use agreement::LtoCompilation;
@@ -41,10 +41,18 @@ pub use object::LtoObject;
 /// does not get `-g`.
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
-/// The option of libnvJitLink that an object has in place of a limit of registers, which would be
-/// too low for its code: that is not optimized, and not used. It takes the place of limits in the
-/// LTO-IR, too.
-pub const NO_REGISTER_LIMIT: &str = "-maxrregcount=255";
+/// Changes `words`, options of libnvJitLink, for an object whose text is used, but not its code.
+/// ptxas does not optimize it, but with `-Ofc` it takes no other level. A limit of registers could
+/// be too low for such code, so the highest takes its place, and that of limits in the LTO-IR.
+pub fn without_use_of_code<W: AsRef<OsStr> + From<&'static str>>(words: &mut Vec<W>) {
+    let begins = |word: &W, option: &str| word.as_ref().as_bytes().starts_with(option.as_bytes());
+    for word in words.iter_mut().filter(|word| begins(word, "-maxrregcount=")) {
+        *word = "-maxrregcount=255".into();
+    }
+    if !words.iter().any(|word| begins(word, "-Ofc") || begins(word, "--Ofast-compile")) {
+        words.push("-Xptxas=-O0".into());
+    }
+}
 
 /// The option of NVIDIA's compiler with which it says what it inlines, also beside LTO-IR.
 const INLINE_INFO: &str = "-inline-info";
@@ -89,19 +97,15 @@ impl LtoTask<'_, '_> {
         others: &[LinkCubin<'_>],
     ) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        let mut more: Vec<OsString> = vec![LTO_TEXT_OPTION.into()];
-        // Its code is not used. With -Ofc ptxas takes no other level.
-        let fast = self.words.iter().any(|word| word.as_bytes().starts_with(b"-Ofc"));
-        more.extend((!fast).then(|| "-Xptxas=-O0".into()));
-        let roots = RootNames::open();
         let mut words = self.words.to_vec();
-        let limits = words.iter_mut().filter(|word| word.as_bytes().starts_with(b"-maxrregcount="));
-        limits.for_each(|word| *word = NO_REGISTER_LIMIT.into());
-        let link = LtoTask { words: &words, ..*self };
-        let made = self.run(program, &link.request("object", Some("-r"), &more, Some(&roots)));
+        words.push(LTO_TEXT_OPTION.into());
+        without_use_of_code(&mut words);
+        let task = LtoTask { words: &words, ..*self };
+        let roots = RootNames::open();
+        let made = task.run(program, &task.request("object", Some("-r"), &[], Some(&roots)));
         if let Err(LtoFailure::NoObject(why)) = made {
-            let link = LtoTask { parts: all, ..*self };
-            return link.image(program, &more, &roots, others, why);
+            let link = LtoTask { parts: all, ..task };
+            return link.image(program, &roots, others, why);
         }
         let mut made = made?;
         if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
@@ -122,12 +126,11 @@ impl LtoTask<'_, '_> {
     fn image(
         &self,
         program: &mut LtoProgram,
-        more: &[OsString],
         roots: &str,
         others: &[LinkCubin<'_>],
         why: String,
     ) -> Result<LtoOutput, LtoFailure> {
-        let mut request = self.request("image", None, more, Some(roots));
+        let mut request = self.request("image", None, &[], Some(roots));
         for LinkCubin { name, bytes, .. } in others {
             request.extend(["--input", "cubin", name].map(|word| word.as_bytes().into()));
             request.push((*bytes).into());
@@ -166,8 +169,7 @@ impl LtoTask<'_, '_> {
         if let Some(roots) = roots {
             request.extend(["--roots", roots].map(|word| word.as_bytes().into()));
         }
-        let mut option =
-            |word: Cow<'r, [u8]>| request.extend([b"--option".as_slice().into(), word]);
+        let mut option = |word: Cow<'r, [u8]>| request.extend([OPTION.into(), word]);
         option(format!("-arch={}", self.arch).into_bytes().into());
         ["-lto"].into_iter().chain(word).for_each(|word| option(word.as_bytes().into()));
         self.words.iter().chain(more).for_each(|word| option(word.as_bytes().into()));

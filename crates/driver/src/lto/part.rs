@@ -114,6 +114,11 @@ impl<'a> LinkTime<'a, '_> {
         !self.rules.lto_object_lacks_order && self.words.iter().any(several)
     }
 
+    /// [`in_order`] for this link.
+    fn in_order(&self, ptx: Vec<u8>, object_text: Option<&[u8]>) -> Vec<u8> {
+        in_order(&self.found.lto, self.splits(), ptx, object_text)
+    }
+
     /// True if comments count, which the text in an object lacks.
     fn text_counts(&self) -> bool {
         self.options.flag(OptionId::EmitPtx) || self.options.keeps_ptx()
@@ -143,10 +148,9 @@ impl<'a> LinkTime<'a, '_> {
             }
         }
         let LtoOutput { bytes, said } = made;
-        let (parts, splits) = (&self.found.lto, self.splits());
-        let bytes = in_order(parts, splits, bytes, names.object_text.as_deref());
+        let bytes = self.in_order(bytes, names.object_text.as_deref());
         let bytes = match names.object_text {
-            Some(text) => text::as_in_object(&in_order(parts, splits, text, None), bytes),
+            Some(text) => text::as_in_object(&self.in_order(text, None), bytes),
             None => bytes,
         };
         Ok(LtoOutput { bytes, said })
@@ -183,8 +187,7 @@ impl<'a> LinkTime<'a, '_> {
     /// numbers of local names, which the newer compiler counts with those of the module.
     fn object_tells_more(&self, names: &LtoNames<'_>) -> bool {
         let [one, ..] = self.found.lto.as_slice() else { return false };
-        let is_single = self.found.lto.len() == 1;
-        let without_order = is_single && (!has_ptx(one) || self.splits());
+        let without_order = self.found.lto.len() == 1 && (!has_ptx(one) || self.splits());
         self.text_counts()
             && (without_order
                 || self.is_newer()
@@ -221,8 +224,7 @@ impl<'a> LinkTime<'a, '_> {
         match self.object() {
             Ok(LtoOutput { bytes, said }) => {
                 let text = ObjectText::of(&bytes).filter(|text| text.is_complete);
-                let text =
-                    text.map(|text| in_order(&self.found.lto, self.splits(), text.ptx, None));
+                let text = text.map(|text| self.in_order(text.ptx, None));
                 if text.is_none() {
                     names.complete(&bytes);
                 }
@@ -310,7 +312,7 @@ impl<'a> LinkTime<'a, '_> {
         let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
         let text = text::without_declarations(&made.bytes, undefined.iter().map(String::as_str));
         let text = text::with_shared_alignments(text, alignments);
-        let text = in_order(&self.found.lto, self.splits(), text, None);
+        let text = self.in_order(text, None);
         self.found.times.push(time_of_text(begin));
         // Whoever receives it may have ended.
         let _ = send.send(text.clone());

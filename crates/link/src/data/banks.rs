@@ -62,6 +62,15 @@ struct BankPlace {
     end: u64,
 }
 
+/// The banks of functions of the driver with one name.
+#[derive(Default)]
+struct DriverBanks {
+    /// Those that are not placed yet, in reading order.
+    unplaced: Vec<BankId>,
+    /// The section of the one that was placed last: in the end that of the first function.
+    section: Option<SectionId>,
+}
+
 /// Places the banks of functions, from the last one read to the first.
 struct BankPlacer<'a, 'd> {
     merged: &'a mut MergeResult<'d>,
@@ -70,12 +79,10 @@ struct BankPlacer<'a, 'd> {
     preserve: bool,
     /// The relocation section of each section that has one.
     relocs_of: HashMap<SectionId, RelocId>,
-    /// The banks of functions of the driver that are not placed yet, by the function's name and
-    /// number, in reading order. nvlink finds these banks by name: functions of several files that
-    /// are not visible share one (cases syscalls/local-definitions, both-local-definitions).
-    of_driver: HashMap<(NameId, u8), Vec<BankId>>,
-    /// The sections of those that are placed. Of equal names it is that of the first function.
-    driver_sections: HashMap<(NameId, u8), SectionId>,
+    /// The banks of functions of the driver, by the function's name and the bank's number. nvlink
+    /// finds these banks by name: functions of several files that are not visible share one (cases
+    /// syscalls/local-definitions, both-local-definitions).
+    of_driver: HashMap<(NameId, u8), DriverBanks>,
     /// The value that nvlink gives symbol 0: the place of the literals of a copy that lost.
     null_value: Option<u64>,
 }
@@ -89,13 +96,12 @@ impl<'a, 'd> BankPlacer<'a, 'd> {
             preserve: options.preserve_relocs,
             relocs_of,
             of_driver: HashMap::new(),
-            driver_sections: HashMap::new(),
             null_value: None,
         };
         for (id, bank) in placer.merged.banks.iter() {
             if bank.driver_section.is_some() {
                 let key = (placer.function_name(bank.node), bank.number);
-                placer.of_driver.entry(key).or_default().push(id);
+                placer.of_driver.entry(key).or_default().unplaced.push(id);
             }
         }
         placer
@@ -144,24 +150,25 @@ impl<'a, 'd> BankPlacer<'a, 'd> {
         let code = self.merged.code(self.graph, bank.node);
         if let (Some(section), Some(code)) = (bank.driver_section, code) {
             let key = (self.function_name(bank.node), bank.number);
-            if let Some(unplaced) = self.of_driver.get_mut(&key) {
-                unplaced.retain(|&other| other != id);
+            if let Some(banks) = self.of_driver.get_mut(&key) {
+                banks.unplaced.retain(|&other| other != id);
+                banks.section = Some(section);
             }
-            self.driver_sections.insert(key, section);
             self.merged.entry_banks.insert(BankKey { code, number: bank.number }, section);
         }
     }
 
     /// Bank `number` of an entry, if it has one so far.
     fn entry_bank(&self, entry: NodeId, number: u8) -> Option<EntryBank> {
-        let key = (self.function_name(entry), number);
-        if let Some(&own) = self.of_driver.get(&key).and_then(|unplaced| unplaced.first()) {
-            return Some(EntryBank::OfDriver(own));
+        let own = || self.merged.entry_bank(self.graph, entry, number).map(EntryBank::Section);
+        if self.of_driver.is_empty() {
+            return own();
         }
-        if let Some(&section) = self.driver_sections.get(&key) {
-            return Some(EntryBank::Section(section));
-        }
-        self.merged.entry_bank(self.graph, entry, number).map(EntryBank::Section)
+        let Some(banks) = self.of_driver.get(&(self.function_name(entry), number)) else {
+            return own();
+        };
+        let unplaced = banks.unplaced.first().copied().map(EntryBank::OfDriver);
+        unplaced.or(banks.section.map(EntryBank::Section)).or_else(own)
     }
 
     /// The first place behind the contents of the banks of all `entries`.

@@ -197,7 +197,6 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __global__ void reads(int *p, const __grid_constant__ int4 q) { *p = distant(p[1]) + q.y; }\n",
     ),
     ("asker", "__device__ int distant(int); __global__ void ask(int *p) { *p = distant(*p); }\n"),
-    ("distant", "__device__ __noinline__ int distant(int x) { return x * 3; }\n"),
     // Tables of addresses, whose variables NVIDIA's compiler orders by a hash of addresses.
     (
         "tables",

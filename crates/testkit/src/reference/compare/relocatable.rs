@@ -342,10 +342,8 @@ impl ObjectPair<'_, '_> {
             };
             if named().any(|(index, _)| index > first) && named().all(agrees) {
                 let base = ours.section(first as u32);
-                let words = ["section.info", "section.order", "reloc.missing", "section.size"];
-                let of_base =
-                    |what: &str| [format!("{what}  {base}  "), format!("{what}  {base}+")];
-                starts.extend(words.iter().flat_map(|what| of_base(what)));
+                starts.extend(["info", "order"].map(|what| format!("section.{what}  {base}  ")));
+                starts.push(format!("reloc.missing  {base}+"));
                 for (index, _) in named() {
                     let label = ours.section(index as u32);
                     starts.push(format!("section.extra  {label}  "));
