@@ -61,6 +61,20 @@ fn every_kernel_that_is_left_out_leaves_the_name_of_its_shared_section() {
     assert_eq!(left, all);
 }
 
+/// What nvlink does with the references if it has made them options of the compiler of LTO-IR
+/// (`cargo xtask compare lto --family host`, *child.o*).
+#[test]
+fn known_first_they_leave_the_traces_of_an_option() {
+    let mut selection = host(&["the_last"], &[]);
+    let late = linked(selection.clone());
+    let Selection::Host(references) = &mut selection else { unreachable!("as made") };
+    references.known_first = true;
+    let named = Selection::Named { kernels: vec![b"the_last".to_vec()], variables: Vec::new() };
+    let image = linked(selection);
+    assert_eq!(image, linked(named));
+    assert_ne!(image, late);
+}
+
 #[test]
 fn without_a_selection_all_stay() {
     assert_eq!(kernels(&linked(Selection::All)).len(), 6);

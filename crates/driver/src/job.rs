@@ -14,7 +14,9 @@ use culd_link::{
     LinkOptions, Message, Phase, Selection, Session, Severity,
 };
 
-use crate::input::{self, HostUses, InputItem, InputStop, Inputs, NamedCubin, Sources, Store};
+use crate::input::{
+    self, HostUses, InputItem, InputStop, Inputs, NamedCubin, PartReason, Sources, Store,
+};
 use crate::lto::LinkTime;
 use crate::messages::{Cause, FileError, Line, LineKind, LineList, RunOutcome};
 use crate::options::{CommandOptions, OptionId, Target, VERSION, dialect};
@@ -194,22 +196,28 @@ impl PreparedOptions<'_> {
         let options = self.options;
         let (mut gathered, mut said, mut gathering, mut dialect) =
             self.gather(sources, lines.failed());
-        let mut partial = false;
+        // Why LTO-IR is a part of the program, if it is one.
+        let mut part_of = None;
         if gathering.is_ok() && !gathered.lto.is_empty() {
             gathering = self.link_time(&mut gathered, dialect, sources.store, &mut said);
-            if let Some(placed) = gathered.lto_cubin.take() {
+            // With a virtual target, nothing but LTO-IR is linked.
+            let placed = gathered.lto_cubin.take();
+            if let Some(placed) = placed.filter(|_| matches!(self.target, Target::Real(_))) {
                 let cubins = gathered.inputs.iter().chain([&placed.ready]).map(|input| input.bytes);
                 let newest = || Dialect::for_cubins(self.target.arch(), cubins);
                 dialect = self.dialect.unwrap_or_else(newest);
+                part_of = Some(placed.reason);
                 placed.insert(&mut gathered.inputs, dialect);
-                partial = true;
             }
         }
         let mut link_options = link_options(options, self.target.arch(), dialect);
         link_options.index.clone_from(&self.index);
-        let ignored = options.flag(OptionId::IgnoreHostInfo) || partial && dialect.lto_ignores_host;
+        let ignored = options.flag(OptionId::IgnoreHostInfo)
+            || part_of == Some(PartReason::OtherCode) && dialect.lto_ignores_host;
         if link_options.selection == Selection::All && !ignored {
-            link_options.selection = host_references(gathered.references.as_ref());
+            // nvlink has them ready for the compiler where it takes LTO-IR for all of the program.
+            let known_first = part_of == Some(PartReason::Library);
+            link_options.selection = host_references(gathered.references.as_ref(), known_first);
         }
         if gathering.is_err() && !self.session.is_cancelled() {
             self.end_early(said, &gathered.link_inputs(), &link_options, lines);
@@ -254,8 +262,13 @@ impl PreparedOptions<'_> {
         store: &'a Store,
         lines: &mut Vec<Line>,
     ) -> Result<(), InputStop> {
-        let Target::Real(target) = self.target else { return Ok(()) };
         let PreparedOptions { options, session, .. } = *self;
+        // A virtual target has an output if LTO-IR is compiled for it. Without a name for one,
+        // nvlink compiles it, too, and fails.
+        if options.output().is_none() && matches!(self.target, Target::Virtual(_)) {
+            return Ok(());
+        }
+        let target = self.target.arch();
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
@@ -443,7 +456,7 @@ fn selection(options: &CommandOptions) -> Selection {
 }
 
 /// The kernels that host code keeps: all, if it has no lists.
-fn host_references(references: Option<&HostUses<'_>>) -> Selection {
+fn host_references(references: Option<&HostUses<'_>>, known_first: bool) -> Selection {
     let selects = |references: &&HostUses<'_>| references.selects;
     let Some(references) = references.filter(selects) else { return Selection::All };
     // A section may end without NUL.
@@ -453,6 +466,7 @@ fn host_references(references: Option<&HostUses<'_>>) -> Selection {
         internal: owned(&references.internal),
         constants: owned(&references.constants),
         internal_constants: owned(&references.internal_constants),
+        known_first,
     })
 }
 

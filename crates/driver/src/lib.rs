@@ -75,8 +75,9 @@ pub use crate::lto::{LTO_TEXT_OPTION, LtoObject, without_use_of_code};
 pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, Product, RunOutcome};
 pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{
-    CommandOptions, OptionArity, OptionId, OptionRow, Origin, ParsedCommandLine, Request, Shell,
-    TABLE, Target, UsageError, VERSION, completions, help, man_page, parse, version,
+    CommandOptions, IgnoredOption, OptionArity, OptionId, OptionRow, Origin, ParsedCommandLine,
+    Request, Shell, TABLE, Target, UsageError, VERSION, completions, help, man_page, parse,
+    version,
 };
 #[cfg(feature = "command")]
 pub use crate::os::stack::on_enough_stack;

@@ -26,11 +26,11 @@ pub fn command(parsed: ParsedCommandLine) -> (String, RunOutcome) {
     let redefined = parsed.redefined.into_iter();
     let mut first: Vec<Line> =
         redefined.map(|name| Line::new(Severity::Warning, FileError::Redefined(name))).collect();
-    if parsed.ignores_host_info {
-        let mut lines = LineList::of(parsed.reported_target.as_deref());
-        lines.push(Line::new(Severity::Info, FileError::HostInfoIgnored));
-        first.append(&mut lines.end().lines);
+    let mut lines = LineList::of(parsed.reported_target.as_deref());
+    for ignored in parsed.ignored {
+        lines.push(Line::new(Severity::Info, FileError::Ignored(ignored)));
     }
+    first.append(&mut lines.end().lines);
     let (text, mut outcome) = match parsed.request {
         Ok(Request::Print(text)) => (text, RunOutcome::success()),
         Ok(Request::HostScript(options)) => host_script::make(&options),
@@ -238,10 +238,7 @@ impl Attempt<'_> {
             return Ok(());
         }
         lines.extend(reports::notes(options, target, &gathered));
-        let system = if let Target::Virtual(_) = self.target {
-            // This link has no output, so the final link may still need it.
-            gathered.registration.system_library(|| true)
-        } else if let Some(finished) = &gathered.finished {
+        let system = if let Some(finished) = &gathered.finished {
             if self.store.change(&session) != FileChange::None {
                 return Err(InputChange);
             }
@@ -251,6 +248,9 @@ impl Attempt<'_> {
                 lines.push(line);
             }
             gathered.registration.system_library(|| false)
+        } else if let Target::Virtual(_) = self.target {
+            // This link has no output, so the final link may still need it.
+            gathered.registration.system_library(|| true)
         } else {
             match self.link(&session, &gathered, &link_options, lines)? {
                 Some(system) => system,

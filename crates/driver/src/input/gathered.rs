@@ -52,6 +52,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) lto_place: usize,
     /// The cubin of all LTO-IR, in a link with other code.
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,
+    /// There is code that is not linked, because the target is virtual.
+    pub(crate) leaves_code: bool,
+    /// So is a system library.
+    pub(crate) leaves_library: bool,
     /// The program is LTO-IR alone.
     pub(crate) whole: bool,
     /// The output, if it needs no link: PTX, or a program of LTO-IR alone.
@@ -117,17 +121,18 @@ pub(super) enum InputEvent<'a> {
 }
 
 impl<'a> InputEvent<'a> {
-    /// Its line, for a link without an output.
-    pub(super) fn line(self, options: &CommandOptions) -> Option<Line> {
-        match self {
-            InputEvent::Line(line) => Some(line),
-            InputEvent::Lto(_) => None,
-            InputEvent::Piece(piece) => {
-                let cause = InputError::PartialLto(piece.name);
-                let wanted = options.lto() && !piece.system;
-                wanted.then(|| Line::about(Severity::Info, cause))
+    /// Its lines, for a link without an output.
+    pub(super) fn lines(self, options: &CommandOptions) -> impl Iterator<Item = Line> {
+        let lines = match self {
+            InputEvent::Line(line) => [Some(line), None],
+            InputEvent::Lto(_) => [None, None],
+            InputEvent::Piece(InputPiece { name, system, info_behind_compiler, .. }) => {
+                let wanted = options.lto() && !system;
+                let partial = || Line::about(Severity::Info, InputError::PartialLto(name));
+                [info_behind_compiler, wanted.then(partial)]
             }
-        }
+        };
+        lines.into_iter().flatten()
     }
 
     /// An object that needs neither unpacking nor a compiler.
@@ -227,6 +232,16 @@ pub(crate) struct LtoPiece<'a> {
 pub(crate) struct LtoCubin<'a> {
     pub(crate) ready: LinkCubin<'a>,
     pub(crate) place: usize,
+    pub(crate) reason: PartReason,
+}
+
+/// Why LTO-IR is not the whole program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartReason {
+    /// Other code is linked, or the output is an object.
+    OtherCode,
+    /// It needs a function of a system library.
+    Library,
 }
 
 impl<'a> LtoCubin<'a> {

@@ -39,7 +39,7 @@ use crate::lto_program::LtoProgram;
 use crate::messages::{Cause, Ignored, InputError, Line, warning_severity};
 use crate::options::{CommandOptions, Target};
 use crate::os::files::Identity;
-use crate::registration::ModuleNumber;
+use crate::registration::{ModuleNumber, SystemLibrary};
 use gathered::{InputEvent, InputPiece, ignored_severity};
 
 pub(crate) use crate::os::files::Store;
@@ -48,7 +48,7 @@ pub(crate) use compilation::{PtxCompilation, PtxJob};
 pub use gathered::NamedCubin;
 pub(crate) use gathered::{
     CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LTO_CUBIN, LinkCubin, LtoCubin,
-    LtoPiece, MAX_UNPACKED,
+    LtoPiece, MAX_UNPACKED, PartReason,
 };
 pub use item::{Content, InputItem, InputKind};
 pub(crate) use ptx::PtxCompiler;
@@ -146,9 +146,11 @@ pub(crate) fn gather<'a>(
         _ => {
             found.inputs.extend(events.iter().filter_map(InputEvent::cubin));
             let other = |piece: &InputPiece<'_>| !piece.system;
-            found.whole =
-                !found.lto.is_empty() && !events.iter().filter_map(InputEvent::piece).any(other);
-            lines.extend(events.into_iter().filter_map(|event| event.line(options)));
+            let library = found.registration.system_library(|| true);
+            found.leaves_library = library == SystemLibrary::Linked;
+            found.leaves_code = events.iter().filter_map(InputEvent::piece).any(other);
+            found.whole = !found.lto.is_empty() && !found.leaves_code;
+            lines.extend(events.into_iter().flat_map(|event| event.lines(options)));
             Ok(())
         }
     };

@@ -22,7 +22,7 @@ use super::text::ObjectText;
 use super::{LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LtoPiece, MAX_UNPACKED,
-    PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
+    PartReason, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::messages::{Cause, InputError, Line, LineKind};
@@ -136,12 +136,13 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let words = words(self.options, self.rules, &self.compilation);
         self.words = words.map_err(|error| self.refuse(error))?;
         let mut names = self.names();
-        let others = !self.found.inputs.iter().all(|input| input.system);
-        let system = self.found.inputs.iter().any(|input| input.system);
+        let inputs = &self.found.inputs;
+        let others = self.found.leaves_code || !inputs.iter().all(|input| input.system);
+        let system = self.found.leaves_library || inputs.iter().any(|input| input.system);
         let partial = others || self.options.makes_object(self.rules);
         let open = |names: &LtoNames| names.outline.open().filter(|_| system).map(str::to_owned);
         if partial {
-            return self.part(names);
+            return self.part(names, PartReason::OtherCode);
         }
         // Definitions of a piece without known names are not counted yet.
         let asked = !names.unknown.is_empty() && open(&names).is_some();
@@ -149,7 +150,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             match self.ask(&mut names)? {
                 Answer::Needs(function) => {
                     self.report_need(&function);
-                    return self.part(names);
+                    return self.part(names, PartReason::Library);
                 }
                 Answer::Whole(ptx) => return self.whole(ptx),
                 Answer::Names => {}
@@ -162,7 +163,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             self.report_need(&open);
             // The names of code without optimization are more than those that stay.
             let names = if asked { self.names() } else { names };
-            return self.part(names);
+            return self.part(names, PartReason::Library);
         }
         let ptx = self.whole_ptx()?;
         let Some(open) = open_in(&ptx).filter(|_| system && !names.unknown.is_empty()) else {
@@ -170,7 +171,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         };
         // LTO-IR with unknown names.
         self.report_need(&open);
-        self.part(names)
+        self.part(names, PartReason::Library)
     }
 
     /// Reports a folder that does not exist: the user has mistyped it, and does not want another

@@ -22,8 +22,8 @@ use super::order::in_order_of;
 use super::outline::Outline;
 use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
-    CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PtxCompilation,
-    PtxCompiler, PtxJob,
+    CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PartReason,
+    PtxCompilation, PtxCompiler, PtxJob,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
 use crate::options::{CommandOptions, OptionId};
@@ -53,7 +53,12 @@ enum Verdict {
 
 impl<'a> LinkTime<'a, '_> {
     /// Compiles LTO-IR that is a part of the program: everything that other code can see stays.
-    pub(super) fn part(&mut self, names: LtoNames<'a>) -> Result<(), InputStop> {
+    pub(super) fn part(
+        &mut self,
+        names: LtoNames<'a>,
+        reason: PartReason,
+    ) -> Result<(), InputStop> {
+        self.found.whole = false;
         if self.options.flag(OptionId::EmitPtx) {
             self.found.finished = Some(self.ptx_of_part(names)?);
             return Ok(());
@@ -68,7 +73,8 @@ impl<'a> LinkTime<'a, '_> {
         };
         let bytes: &'a [u8] = self.store.alloc(InputBytes::Read(cubin));
         let ready = LinkCubin::of_lto_ir(bytes);
-        self.found.lto_cubin = Some(LtoCubin { ready, place: self.found.lto_place });
+        let place = self.found.lto_place;
+        self.found.lto_cubin = Some(LtoCubin { ready, place, reason });
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use culd_link::Severity;
 use thiserror::Error;
 
 use super::line::Line;
+use crate::options::IgnoredOption;
 
 /// Messages about outputs and options. Texts are nvlink's if it has one.
 #[derive(Debug, Error)]
@@ -34,8 +35,14 @@ pub(crate) enum FileError {
     PreserveRelocs(String),
     #[error("incompatible redefinition for option '{0}', the last value of this option was used")]
     Redefined(&'static str),
-    #[error("ignore -use-host-info because -kernels-used or -variables-used is specified")]
-    HostInfoIgnored,
+    #[error("{}", match .0 {
+        IgnoredOption::HostInfo =>
+            "ignore -use-host-info because -kernels-used or -variables-used is specified",
+        IgnoredOption::ThreadsOfLink =>
+            "Incompatible options '-emit-ptx' and '-split-compile-extended', using \
+             '-split-compile'",
+    })]
+    Ignored(IgnoredOption),
 }
 
 impl FileError {

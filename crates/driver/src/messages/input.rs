@@ -110,8 +110,11 @@ pub enum InputError {
          '{everything}'"
     )]
     LtoMixed { option: &'static str, everything: String },
-    #[error("Incompatible options '{with}' and '-split-compile-extended', using '{used}'")]
-    LtoThreads { with: &'static str, used: &'static str },
+    #[error(
+        "Incompatible options '-split-compile' and '-split-compile-extended', using \
+         '-split-compile-extended'"
+    )]
+    LtoThreads,
     #[error("doing partial LTO because no LTO-IR defines '{0}'")]
     LtoNeeds(String),
     #[error("PTX in '{file}' cannot be compiled: {error}")]

@@ -30,6 +30,15 @@ pub(super) fn ignores_host_info(options: &CommandOptions) -> bool {
         && (named(OptionId::KernelsUsed) || named(OptionId::VariablesUsed))
 }
 
+/// True if `-split-compile-extended` asks for several texts and `-emit-ptx` for one. nvlink notices
+/// it if nothing is wrong with its options so far.
+pub(super) fn emits_in_one_text(options: &CommandOptions) -> bool {
+    options.lto()
+        && options.flag(OptionId::EmitPtx)
+        && options.values(OptionId::NvvmPath).is_some()
+        && options.text(OptionId::SplitCompileExtended).is_some_and(|count| count != "1")
+}
+
 /// The first thing that is wrong with a line for `target` in the rest of the line.
 pub(super) fn check(options: &CommandOptions, target: Target) -> Result<(), UsageError> {
     if matches!(target, Target::Lto(_)) {

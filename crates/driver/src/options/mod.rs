@@ -26,7 +26,7 @@ use crate::toolkit::marker::OwnShadow;
 
 pub(crate) use crate::options::pages::command_help;
 pub use crate::options::pages::{Shell, completions, help, man_page, version};
-pub use crate::options::parse::{ParsedCommandLine, Request, parse};
+pub use crate::options::parse::{IgnoredOption, ParsedCommandLine, Request, parse};
 pub(crate) use crate::options::parse::{number, split_name};
 pub(crate) use crate::options::table::RISCV64;
 pub use crate::options::table::{OptionArity, OptionId, OptionRow, Origin, TABLE};

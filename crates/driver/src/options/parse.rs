@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
 
 use super::budget::WordBudget;
-use super::check::{check, conflicts, ignores_host_info, required};
+use super::check::{check, conflicts, emits_in_one_text, ignores_host_info, required};
 use super::table::{HOST_RELOCATABLE, OptionArity, OptionId, OptionRow, RISCV64};
 use super::{CommandOptions, NewerWord, ReleaseWord, Target, UsageError, dialect, help, version};
 use crate::toolkit::marker;
@@ -34,14 +34,24 @@ pub struct ParsedCommandLine {
     /// Options that were repeated with another value, in order: nvlink warns even when the line
     /// is wrong as a whole.
     pub redefined: Vec<&'static str>,
-    /// `-use-host-info` is ignored; nvlink reports that even if there is another error.
-    pub ignores_host_info: bool,
+    /// Options that are ignored because of others; nvlink reports them even if there is an error
+    /// behind.
+    pub ignored: Vec<IgnoredOption>,
     /// The target, if the line asks for it in messages. Errors about single words never have it.
     pub reported_target: Option<String>,
     /// Notes are wanted.
     pub notes: bool,
     /// When severities are in colour: `always`, `never`, or as the terminal is.
     pub color: Option<String>,
+}
+
+/// An option that does not count because of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IgnoredOption {
+    /// `-use-host-info`, because options name the used kernels or variables.
+    HostInfo,
+    /// `-split-compile-extended`, because of `-emit-ptx`.
+    ThreadsOfLink,
 }
 
 /// Reads a command line (without the program's name), and the options files that it names.
@@ -74,13 +84,16 @@ pub fn parse(args: &[impl AsRef<OsStr>]) -> ParsedCommandLine {
     let reported_target = options.target.filter(|_| reports_arch).map(|target| target.name());
     let notes = !options.flag(OptionId::NoNotes);
     let color = options.text(OptionId::Color).map(str::to_owned);
-    let mut ignores_host_info = false;
-    let request = read.and_then(|()| finish(options, &mut ignores_host_info));
-    ParsedCommandLine { request, redefined, ignores_host_info, reported_target, notes, color }
+    let mut ignored = Vec::new();
+    let request = read.and_then(|()| finish(options, &mut ignored));
+    ParsedCommandLine { request, redefined, ignored, reported_target, notes, color }
 }
 
 /// The request of `options`, all of whose words are known.
-fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageError> {
+fn finish(
+    options: CommandOptions,
+    ignored: &mut Vec<IgnoredOption>,
+) -> Result<Request, UsageError> {
     let release = options.release;
     if options.flag(OptionId::Help) {
         return Ok(Request::Print(help()));
@@ -89,13 +102,13 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
         return Ok(Request::Print(version(release.unwrap_or(Dialect::usual()))));
     }
     let early = release.is_some_and(|release| release.checks_conflicts_first);
-    let mut check_pairs = || {
+    let check_pairs = |ignored: &mut Vec<IgnoredOption>| {
         conflicts(&options)?;
-        *ignores = ignores_host_info(&options);
+        ignored.extend(ignores_host_info(&options).then_some(IgnoredOption::HostInfo));
         Ok(())
     };
     if early {
-        check_pairs()?;
+        check_pairs(ignored)?;
     }
     if options.text(OptionId::HostScript).is_some() {
         if !options.inputs.is_empty() {
@@ -105,9 +118,11 @@ fn finish(options: CommandOptions, ignores: &mut bool) -> Result<Request, UsageE
     }
     let required = required(&options);
     if required.is_ok() && !early {
-        check_pairs()?;
+        check_pairs(ignored)?;
     }
-    check(&options, required?)?;
+    let target = required?;
+    ignored.extend(emits_in_one_text(&options).then_some(IgnoredOption::ThreadsOfLink));
+    check(&options, target)?;
     Ok(Request::Link(Box::new(options)))
 }
 

@@ -114,14 +114,14 @@ pub(crate) fn notes(options: &CommandOptions, target: Target, gathered: &Inputs<
 /// Notes about options that say what is in a cubin, where none is made.
 fn unreported(options: &CommandOptions, target: Target, gathered: &Inputs<'_>) -> Vec<String> {
     let (ids, why) = match target {
-        Target::Virtual(_) => (
+        Target::Virtual(_) if gathered.finished.is_none() => (
             &[ABOUT_CUBIN, &[OptionId::Cref, OptionId::WhyExtract, OptionId::Trace]].concat()[..],
             format!("-arch={} links nothing", target.name()),
         ),
-        Target::Real(_) if gathered.finished.is_some() && options.flag(OptionId::EmitPtx) => {
+        _ if gathered.finished.is_some() && options.flag(OptionId::EmitPtx) => {
             (ABOUT_CUBIN, "-emit-ptx makes PTX and no cubin".to_owned())
         }
-        Target::Real(_) | Target::Lto(_) => return Vec::new(),
+        _ => return Vec::new(),
     };
     let given = ids.iter().filter(|&&id| options.values(id).is_some());
     given.map(|&id| format!("'--{}' has no effect: {why}", OptionRow::of(id).long)).collect()

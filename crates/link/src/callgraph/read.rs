@@ -194,7 +194,7 @@ impl<'d> FileReader<'_, 'd> {
                     }
                     continue;
                 }
-                let known = matchers.known.keeps(symbol) || matchers.known.is_host();
+                let known = matchers.known.keeps(symbol) || matchers.known.comes_late();
                 let selected = matchers.selected.keeps(symbol);
                 seen.ordered.push(OrderedRecord::Kernel { kernel: function, selected, known });
             }

@@ -26,7 +26,7 @@ impl<'d> Merger<'_, 'd> {
             let Some(program) = self.symbols.of(id, index) else { continue };
             let Some(node) = self.graph.node(program) else {
                 self.name_dead_function(program);
-                let unused_kernel = self.host_references && symbol.is_entry();
+                let unused_kernel = self.selected_late && symbol.is_entry();
                 let three = self.merged.draft.dialect.has_three_lists;
                 if three && (unused_kernel || is_driver_function) && symbol.defined_in().is_some() {
                     // A kernel that host code does not refer to leaves a name behind, and so does a
@@ -38,7 +38,7 @@ impl<'d> Merger<'_, 'd> {
                 if names_code && self.symbols.fate(id, index).accepted() {
                     // If options select kernels, a kernel that is left out gets only the sections
                     // of a function.
-                    let entry = symbol.is_entry() && self.host_references;
+                    let entry = symbol.is_entry() && self.selected_late;
                     self.count_dead(program, entry || is_driver_function);
                 }
                 self.note_dead_copy(object, SymbolSite { object: id, index }, program);

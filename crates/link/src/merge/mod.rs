@@ -67,8 +67,8 @@ struct Merger<'a, 'd> {
     for_debugger: bool,
     /// Kernels may be left out.
     selecting: bool,
-    /// Kernels may be left out because no host code refers to them.
-    host_references: bool,
+    /// Kernels may be left out, but which ones is known only when all files have been read.
+    selected_late: bool,
     /// A strong definition of this entry or function has been merged.
     strong_seen: IdVec<SymbolId, bool>,
     /// Symbols of which a tentative definition was seen.
@@ -151,7 +151,7 @@ impl<'a, 'd> Merger<'a, 'd> {
             named_shared,
             for_debugger: options.for_debugger(),
             selecting: options.effective_selection().is_active(),
-            host_references: options.effective_selection().is_host(),
+            selected_late: options.effective_selection().comes_late(),
             strong_seen: IdVec::filled(false, symbols.all.len()),
             common_seen: HashSet::new(),
             info_of_code: IdMap::default(),

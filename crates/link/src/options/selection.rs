@@ -37,6 +37,9 @@ pub struct HostReferences {
     pub constants: Vec<u8>,
     /// Names in `.nvHRCI`: constants with internal linkage.
     pub internal_constants: Vec<u8>,
+    /// They are known before the first cubin is read, as options are. nvlink creates other sections
+    /// of kernels that are left out then (docs/LINKING.md, kernel selection).
+    pub known_first: bool,
 }
 
 impl Selection {
@@ -45,9 +48,9 @@ impl Selection {
         *self != Selection::All
     }
 
-    /// True if references of host code decide.
-    pub(crate) fn is_host(&self) -> bool {
-        matches!(self, Selection::Host(_))
+    /// True if the selection is known only when all cubins have been read.
+    pub(crate) fn comes_late(&self) -> bool {
+        matches!(self, Selection::Host(host) if !host.known_first)
     }
 
     /// The form of the selection that answers for many names.
@@ -72,9 +75,9 @@ pub(crate) struct Matcher<'s> {
 }
 
 impl Matcher<'_> {
-    /// True if references of host code decide.
-    pub(crate) fn is_host(&self) -> bool {
-        self.selection.is_host()
+    /// As [`Selection::comes_late`].
+    pub(crate) fn comes_late(&self) -> bool {
+        self.selection.comes_late()
     }
 
     /// True if the kernel that `symbol` defines is kept.

@@ -16,6 +16,9 @@ pub(super) struct LtoFamily {
 /// Words of a link, and what may differ. `\t` separates words that have blanks.
 pub(super) type LinkRow = (&'static str, &'static [ListedDifference]);
 
+/// The family of links for the virtual target, `compute_90` instead of `sm_90`.
+pub(super) const VIRTUAL: &str = "virtual";
+
 /// All of them.
 pub(super) const FAMILIES: &[LtoFamily] = &[
     LtoFamily {
@@ -176,6 +179,13 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("host.o x.ltoir -lcudadevrt", &[]),
             ("host.o guest.o -lcudadevrt", &[]),
             ("within.o -lcudadevrt", &[Within]),
+            // Launched by host code, and a part of the program for libcudadevrt alone.
+            ("host.o child.o -lcudadevrt", &[]),
+            ("child.o guest.o -lcudadevrt", &[]),
+            ("host.o dead.o x.o -lcudadevrt", &[]),
+            ("-ignore-host-info host.o child.o -lcudadevrt", &[]),
+            ("-kernels-used=launched host.o child.o -lcudadevrt", &[]),
+            ("-variables-used=second host.o child.o -lcudadevrt", &[]),
             ("-kernels-used=launched host.o -lcudadevrt", &[]),
             ("-kernels-used=launched,made host.o -lcudadevrt", &[]),
             ("-kernels-used=launched -variables-used=fixed host.o -lcudadevrt", &[]),
@@ -191,6 +201,31 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-ignore-host-info host.o x.o guests.o -lcudadevrt", &[]),
             ("-kernels-used=launched host.o x.o guests.o -lcudadevrt", &[]),
             ("-variables-used=second host.o x.o guests.o -lcudadevrt", &[]),
+        ],
+    },
+    LtoFamily {
+        name: VIRTUAL,
+        links: &[
+            ("a.o b.o c.o -lcudadevrt", &[]),
+            ("-emit-ptx a.o b.o c.o -lcudadevrt", &[]),
+            ("-g -v a.o b.ltoir c.fatbin -lcudadevrt", &[]),
+            ("-kernels-used=launched --register-link-binaries=reg host.o x.o -lcudadevrt", &[]),
+            // What is a part of the program is compiled, but has no output.
+            ("child.o x.o -lcudadevrt", &[]),
+            ("--register-link-binaries=reg host.o child.o -lcudadevrt", &[]),
+            ("-emit-ptx child.o x.o -lcudadevrt", &[]),
+            ("a.o b.o cs.o -lcudadevrt", &[]),
+            ("-emit-ptx a.o b.o cs.o -lcudadevrt", &[]),
+            ("--register-link-binaries=reg a.o b.o c.ptx -lcudadevrt", &[]),
+            ("-emit-ptx a.o b.ptx c.o -lcudadevrt", &[]),
+            ("-emit-ptx -r a.o b.o -lcudadevrt", &[]),
+            ("-r a.o b.o c.o -lcudadevrt", &[]),
+            ("a.o -lcudadevrt", &[]),
+            ("x.ptx", &[]),
+            ("-Xnvvm=-x a.o b.o c.o -lcudadevrt", &[]),
+            ("-Xptxas=-x a.o b.o c.o -lcudadevrt", &[]),
+            ("-Xptxas=-x a.o b.o cs.o -lcudadevrt", &[]),
+            ("fastf.o slowl.o x.o -lcudadevrt", &[]),
         ],
     },
     LtoFamily {

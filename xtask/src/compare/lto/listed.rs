@@ -46,11 +46,13 @@ pub(super) enum ListedDifference {
     Nameless,
     /// nvlink's object has lost what the next link needs (docs/DIFFERENCES.md, early-relocations).
     Early,
+    /// nvlink finds the name of a virtual target too long: 13.0, sm_100 and later.
+    Buffer,
 }
 
 use ListedDifference::{
-    Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order, PtxFiles,
-    Within, Words,
+    Buffer, Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order,
+    PtxFiles, Within, Words,
 };
 
 impl ListedDifference {
@@ -70,6 +72,7 @@ impl ListedDifference {
             Build => "build",
             Nameless => "nameless",
             Early => "early",
+            Buffer => "buffer",
         }
     }
 }
@@ -91,6 +94,7 @@ impl DifferingLink<'_> {
         // What is in many rows.
         let everywhere: &[ListedDifference] = match self.toolkit() {
             ..130 => &[PtxFiles, Build, Demanded],
+            130 => &[PtxFiles, Buffer],
             133 => &[PtxFiles, Build],
             _ => &[PtxFiles],
         };
@@ -117,6 +121,7 @@ impl DifferingLink<'_> {
             Lost => toolkit <= 134,
             Build => toolkit < 130 || toolkit == 133,
             Nameless => toolkit < 130,
+            Buffer => toolkit == 130 && number >= 100,
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,
         }
@@ -140,6 +145,10 @@ impl DifferingLink<'_> {
     fn is(&self, listed: ListedDifference, all: &[ListedDifference]) -> Result<bool> {
         if listed == Early {
             return self.is_early();
+        }
+        if listed == Buffer {
+            let said = self.theirs.run.stderr_text();
+            return Ok(said.contains("fatal   : specified arch exceeds buffer length"));
         }
         let linked = self.ours.run.status == Status::Exit(0);
         let both = linked && self.theirs.run.status == Status::Exit(0);
@@ -195,7 +204,7 @@ impl DifferingLink<'_> {
                         && (self.is_same_program(self.theirs, self.words)?
                             || self.has_ptx_in_another_order()?)
                 }
-                Early => false,
+                Early | Buffer => false,
             })
     }
 

@@ -25,7 +25,7 @@ use culd_testkit::reference::compare;
 use culd_testkit::reference::compare::code::{CodeSize, functions};
 use culd_testkit::reference::compare::trial::{Tools, without_stale_barriers};
 use culd_testkit::reference::oracle::process::{self, Run};
-use families::FAMILIES;
+use families::{FAMILIES, VIRTUAL};
 use listed::{DifferingLink, ListedDifference};
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,7 +38,7 @@ pub(super) const SUITE: Suite = Suite {
     about: "objects of nvcc -dlto, with nvlink -dlto and culd -dlto",
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
-\x20 --family F[,F]   whole mixed devrt objects host options words beside register images steps again
+\x20 --family F[,F]   whole mixed devrt objects host options words beside register images virtual steps again
                    generated nvcc values (default: all but the last three); the seeds are those of generated
   --code           registers and bytes of code of every program, by both linkers
 \x20 --times N        times instead, medians of N rounds
@@ -162,6 +162,10 @@ impl LtoBench {
 
     fn family(&mut self, name: &str) -> Result<()> {
         let family = FAMILIES.iter().find(|family| family.name == name).context("a family")?;
+        let mut fixed = self.fixed(true)?;
+        if name == VIRTUAL {
+            fixed[0] = fixed[0].replace("sm_", "compute_");
+        }
         for (words, listed) in family.links {
             let mark = if words.contains('\t') { '\t' } else { ' ' };
             let words: Vec<String> = words.split(mark).map(str::to_owned).collect();
@@ -169,7 +173,7 @@ impl LtoBench {
                 let (oracle, folder) = (&self.tools.oracle, &self.folder);
                 sources::make(oracle, &self.arch, folder, word)?;
             }
-            self.compare(name, &words, listed)?;
+            self.compare_with(&fixed, name, &words, listed)?;
         }
         Ok(())
     }
