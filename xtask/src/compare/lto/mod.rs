@@ -97,7 +97,7 @@ struct LtoLink {
 }
 
 fn run(mut setup: Setup) -> Result<ExitCode> {
-    let usual = "whole,mixed,devrt,objects,host,options,words,register,images,steps,again";
+    let usual = "whole,mixed,devrt,objects,host,options,words,register,images,virtual,steps,again";
     let wanted = setup.args.option("--family")?.unwrap_or_else(|| usual.to_owned());
     let wanted: Vec<String> = wanted.split(',').map(str::to_owned).collect();
     let code = setup.args.flag("--code");
