@@ -41,7 +41,9 @@ fn command(program: &str, args: &[OsString]) -> Option<(Product, RunOutcome)> {
     // nvlink knows no commands: under its name they are names of files.
     match program {
         "nvlink" => None,
-        _ => subcommand(args, &std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
+        _ => {
+            subcommand(args, || std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: words. Out: text, lines and status.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::device_link::device_link;
 use crate::fatbinary::fatbinary;
@@ -15,8 +15,11 @@ use crate::prune::prune;
 use crate::shadow::{check_shadow, install_shadow};
 
 /// Runs the command that `words` begin with. Returns the text for standard output, and lines and
-/// status; `None` if the words are a link. `program` is the path of this program.
-pub fn subcommand(words: &[OsString], program: &Path) -> Option<(Product, RunOutcome)> {
+/// status; `None` if the words are a link. `program` gives the path of this program.
+pub fn subcommand(
+    words: &[OsString],
+    program: impl FnOnce() -> PathBuf,
+) -> Option<(Product, RunOutcome)> {
     let (command, rest) = words.split_first()?;
     let command = command.to_str()?;
     // Most command lines are links: the commands are looked through only for these words.
@@ -29,12 +32,12 @@ pub fn subcommand(words: &[OsString], program: &Path) -> Option<(Product, RunOut
         return Some((command_help(command)?.into(), RunOutcome::success()));
     }
     let (text, outcome) = match command {
-        "install-shadow" => install_shadow(rest, program),
+        "install-shadow" => install_shadow(rest, &program()),
         "device-link" => device_link(rest),
         "fatbinary" => fatbinary(rest),
         "prune" => prune(rest),
-        "cmake" => cmake(rest, program),
-        "check-shadow" => check_shadow(rest, program),
+        "cmake" => cmake(rest, &program()),
+        "check-shadow" => check_shadow(rest, &program()),
         "abi-check" => abi_check(rest),
         "size" => return Some(size::size(rest)),
         "dump" => inspect::dump(rest),
@@ -91,7 +94,7 @@ mod tests {
             assert!(command_help(command).is_some(), "{command}");
             let said = |option: &str| {
                 let words = [command, option].map(OsString::from);
-                let (text, outcome) = subcommand(&words, Path::new("culd")).expect(command);
+                let (text, outcome) = subcommand(&words, || "culd".into()).expect(command);
                 assert_eq!(outcome.status, 0, "{command} {option}");
                 String::from_utf8(text.pieces().collect::<Vec<_>>().concat()).expect(command)
             };

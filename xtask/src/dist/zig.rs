@@ -69,6 +69,8 @@ impl OldGlibc {
         let mut command = self.tool("cargo-zigbuild", folders)?;
         command.args([word, "--locked", "--profile", "static", "--target"]);
         command.arg(format!("{}.{GLIBC}", self.target()));
+        // zig has no static glibc, so the build script of package culd need not look for one.
+        command.env("CULD_STATIC", "0");
         Ok(command)
     }
 

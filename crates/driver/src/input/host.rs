@@ -178,18 +178,19 @@ impl<'a> Gatherer<'a, '_> {
     /// A module that is called by the path of its file, as it was given.
     pub(super) fn module_of_path(&mut self, source: &InputSource) -> ModuleNumber {
         use culd_text::os::OsStrExt;
-        let mut path = match source.path.starts_with(b"/") {
-            true => Vec::new(),
+        let parts: [&[u8]; 3] = match source.path.starts_with(b"/") {
+            true => [b"", b"", &source.path],
             false => {
                 let folder = || std::env::current_dir().unwrap_or_default();
                 let folder = self.folder.get_or_insert_with(folder);
-                [folder.as_os_str().as_bytes(), b"/"].concat()
+                [folder.as_os_str().as_bytes(), b"/", &source.path]
             }
         };
-        path.extend_from_slice(&source.path);
-        let plain = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'_' };
-        let id = Cow::Owned(path.iter().map(plain).collect());
-        self.found.registration.add(id, source.system, ModulePlace::First)
+        let mut id = parts.concat();
+        for byte in id.iter_mut().filter(|byte| !byte.is_ascii_alphanumeric()) {
+            *byte = b'_';
+        }
+        self.found.registration.add(Cow::Owned(id), source.system, ModulePlace::First)
     }
 
     /// Leaves out the code that a device link has linked before: it is not unpacked

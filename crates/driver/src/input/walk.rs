@@ -39,6 +39,7 @@ impl<'a> Gatherer<'a, '_> {
     pub(super) fn walk(&mut self) -> Result<(), InputStop> {
         let libraries = self.search()?;
         let Sources { items, store, shared } = self.sources;
+        self.events.reserve(items.len());
         let mut loaded = Vec::new().into_iter();
         if shared.is_none() {
             let paths: Vec<_> = items.iter().map(InputItem::file_path).collect();

@@ -59,12 +59,15 @@ impl<'d> Names<'d> {
         }
     }
 
-    /// Makes room for `more` names.
-    pub(crate) fn reserve(&mut self, more: usize) {
+    /// Makes room for `more` names, and for `derived` names with prefixes.
+    pub(crate) fn reserve(&mut self, more: usize, derived: usize) {
+        /// Bytes that are made for a derived name; most are in an input.
+        const MADE: usize = 16;
         let Names { hasher, table, texts, links, made } = self;
         table.reserve(more, |&id| hasher.hash_one(bytes_of(texts[id], made)));
-        texts.reserve(more);
-        links.reserve(more);
+        texts.reserve(more + derived);
+        links.reserve(more + derived);
+        made.reserve(MADE * derived);
     }
 
     /// Makes room for `more` derived names.

@@ -58,9 +58,8 @@ struct NameState<'d> {
     prototype: Option<(&'d [u8], ObjectId)>,
 }
 
-/// The state of all names after the files checked so far.
-struct ClashCheck<'d> {
-    known: IdVec<SymbolId, Option<NameState<'d>>>,
+/// What is known after the files checked so far, beside the states of names.
+struct ClashCheck {
     /// By parameter bank: weak entries of the present file for which another file has a bank of
     /// another size.
     bank_clashes: BTreeMap<SectionIndex, Vec<SymbolId>>,
@@ -82,9 +81,13 @@ struct LocalSymbols {
     seen: usize,
 }
 
+/// The states of all names. Not part of [`ClashCheck`], so that a state stays in its place while
+/// messages are added. Taken out and put back: +1.0 % instructions on many100.
+type NameStates<'d> = IdVec<SymbolId, Option<NameState<'d>>>;
+
 /// The check of one file.
 struct FileCheck<'a, 'd> {
-    clashes: &'a mut ClashCheck<'d>,
+    clashes: &'a mut ClashCheck,
     dialect: &'a Dialect,
     symbols: &'a Symbols,
     objects: &'a InputObjects<'d>,
@@ -100,9 +103,8 @@ pub(crate) fn check(
     options: &LinkOptions,
     diags: &mut Diagnostics,
 ) -> Result<(), Failed> {
-    let known = IdVec::filled(None, symbols.all.len());
+    let mut known = IdVec::filled(None, symbols.all.len());
     let mut clashes = ClashCheck {
-        known,
         bank_clashes: BTreeMap::new(),
         same_objects: SameObjects::default(),
         source_lines: SourceLines::default(),
@@ -110,13 +112,16 @@ pub(crate) fn check(
         tensor_memory: None,
         has_extensible: objects.has_extensible(),
     };
-    objects.iter().try_for_each(|(id, _)| clashes.check(symbols, objects, id, options, diags))
+    objects
+        .iter()
+        .try_for_each(|(id, _)| clashes.check(&mut known, symbols, objects, id, options, diags))
 }
 
-impl<'d> ClashCheck<'d> {
+impl ClashCheck {
     /// Checks file `id` against all earlier files.
-    fn check(
+    fn check<'d>(
         &mut self,
+        known: &mut NameStates<'d>,
         symbols: &Symbols,
         objects: &InputObjects<'d>,
         id: ObjectId,
@@ -134,7 +139,7 @@ impl<'d> ClashCheck<'d> {
             id,
             lines,
         };
-        check.symbols();
+        check.symbols(known);
         check.fragments();
         if let Some(limit) = options.api_version {
             check.api_versions(limit);
@@ -150,7 +155,7 @@ impl<'d> ClashCheck<'d> {
             let file = object.name.to_owned();
             failed |= diags.warning(Message::MissingIsaClass { file, sm: 90 });
         }
-        check.prototypes();
+        check.prototypes(known);
         failed |= check.report(diags);
         if failed { Err(diags.fatal(Message::MergeFailed)) } else { Ok(()) }
     }
@@ -167,11 +172,11 @@ impl<'d> FileCheck<'_, 'd> {
 
     /// Checks functions, then variables. Clashes of parameter banks are reported with a variable in
     /// the bank, the others at the end.
-    fn symbols(&mut self) {
+    fn symbols(&mut self, states: &mut NameStates<'d>) {
         self.clashes.bank_clashes.clear();
         for (index, symbol) in self.object.cubin.symbol_indices() {
             if symbol.is_function() && symbol.binding() != stb::LOCAL {
-                self.symbol(index, symbol);
+                self.symbol(states, index, symbol);
             }
         }
         for (index, symbol) in self.object.cubin.symbol_indices() {
@@ -182,7 +187,7 @@ impl<'d> FileCheck<'_, 'd> {
                 self.report_bank_clash(Some(section));
             }
             if symbol.binding() != stb::LOCAL || symbol.is_reference() {
-                self.symbol(index, symbol);
+                self.symbol(states, index, symbol);
             }
         }
         self.report_bank_clash(None);
@@ -234,24 +239,24 @@ impl<'d> FileCheck<'_, 'd> {
         }
     }
 
-    fn symbol(&mut self, index: SymbolIndex, symbol: &Symbol<'d>) {
+    fn symbol(&mut self, states: &mut NameStates<'d>, index: SymbolIndex, symbol: &Symbol<'d>) {
         if defined_role(self.object, symbol) == Some(SectionRole::ReservedShared)
             && let Some(way) = TensorMemory::of_variable(symbol.name)
         {
             self.tensor_memory(way);
         }
         let Some(id) = self.symbols.of(self.id, index) else { return };
-        if self.reference_clashes(id, index, symbol) {
+        let state = &mut states[id];
+        if self.reference_clashes(state.as_ref(), id, index, symbol) {
             return;
         }
-        match self.clashes.known[id].take() {
-            None => self.clashes.known[id] = Some(self.first_sight(index, symbol)),
-            Some(mut known) => {
+        match state {
+            None => *state = Some(self.first_sight(index, symbol)),
+            Some(known) => {
                 let site = SymbolSite { object: self.id, index };
-                self.compare(id, &known, site, symbol);
-                self.note_bank(id, &known, symbol);
-                self.update(&mut known, site, symbol);
-                self.clashes.known[id] = Some(known);
+                self.compare(id, known, site, symbol);
+                self.note_bank(id, known, symbol);
+                self.update(known, site, symbol);
             }
         }
     }
@@ -261,9 +266,15 @@ impl<'d> FileCheck<'_, 'd> {
     /// only; a parameter of a kernel agrees with parameters only. nvlink overlooks a variable or
     /// function with the name of an earlier parameter, and loses it (docs/DIFFERENCES.md,
     /// parameter-names).
-    fn reference_clashes(&mut self, id: SymbolId, index: SymbolIndex, symbol: &Symbol<'d>) -> bool {
+    fn reference_clashes(
+        &mut self,
+        state: Option<&NameState<'d>>,
+        id: SymbolId,
+        index: SymbolIndex,
+        symbol: &Symbol<'d>,
+    ) -> bool {
         let new = ReferenceSymbol::of(symbol);
-        let (earlier, file) = match &self.clashes.known[id] {
+        let (earlier, file) = match state {
             Some(known) => {
                 let overlooked = known.reference.is_some_and(ReferenceSymbol::is_parameter);
                 if known.reference == new || new.is_none() && !overlooked {
@@ -589,20 +600,20 @@ impl<'d> FileCheck<'_, 'd> {
 
     /// Checks prototype records against earlier ones; a record about a taken address overwrites the
     /// state.
-    fn prototypes(&mut self) {
+    fn prototypes(&mut self, states: &mut NameStates<'d>) {
         let id = self.id;
         let object = self.object;
         object.edges().for_each(|edge| {
             if let Edge::AddressTaken { function, prototype } = edge {
                 let prototype = object.prototype(prototype);
-                if let Some(known) = self.known_function(function) {
+                if let Some(known) = self.known_function(states, function) {
                     known.prototype = Some((prototype, id));
                 }
             }
         });
         for (function, prototype) in object.prototypes() {
             let prototype = object.prototype(prototype);
-            let Some(known) = self.known_function(function) else { continue };
+            let Some(known) = self.known_function(states, function) else { continue };
             let (before, by) = *known.prototype.get_or_insert((prototype, id));
             let first = known.file;
             let symbol = self.object.symbol(function).name;
@@ -631,9 +642,13 @@ impl<'d> FileCheck<'_, 'd> {
         }
     }
 
-    fn known_function(&mut self, index: SymbolIndex) -> Option<&mut NameState<'d>> {
+    fn known_function<'s>(
+        &self,
+        states: &'s mut NameStates<'d>,
+        index: SymbolIndex,
+    ) -> Option<&'s mut NameState<'d>> {
         let id = self.symbols.of(self.id, index)?;
-        self.clashes.known[id].as_mut().filter(|known| known.function)
+        states[id].as_mut().filter(|known| known.function)
     }
 }
 

@@ -124,12 +124,14 @@ impl ContentMaker<'_, '_> {
 
     /// The concatenated lists of `functions`, and the bytes of each list.
     fn function_info(&self, functions: &[NodeId]) -> (Vec<u8>, Vec<(SectionId, u32)>) {
-        let (mut out, mut sizes) = (Vec::new(), Vec::new());
-        let mut maker = ListMaker::default();
+        let sources = functions.iter().filter_map(|&node| self.merged.function_infos[node]);
+        let mut out = Vec::with_capacity(sources.map(|source| source.size).sum());
+        let mut sizes = Vec::with_capacity(functions.len());
+        let mut sass = self.sass.map(|sass| (sass, ListMaker::default()));
         for &node in functions {
             let Some(source) = self.merged.function_infos[node] else { continue };
-            let list = match self.sass {
-                Some(sass) => sass.list(node, source, &mut maker),
+            let list = match &mut sass {
+                Some((sass, maker)) => sass.list(node, source, maker),
                 None => &self.attributes.functions[node],
             };
             let start = out.len();

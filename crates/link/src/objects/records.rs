@@ -136,6 +136,9 @@ const fn expected(code: u8) -> (u16, u16) {
     }
 }
 
+/// Bytes of the attributes of a file for each function: registers, frame and stack, 12 each.
+const FUNCTION_BYTES: usize = 36;
+
 /// Reads the records of one object into its tables.
 struct RecordReader<'a, 'd> {
     cubin: &'a Cubin<'d>,
@@ -155,7 +158,11 @@ impl<'d> RecordReader<'_, 'd> {
     ) -> Result<(), Malformed> {
         match role {
             SectionRole::FunctionInfo => self.read_info(Some(index), section),
-            SectionRole::FileInfo | SectionRole::CounterpartInfo => self.read_info(None, section),
+            SectionRole::FileInfo => {
+                self.tables.register_counts.reserve(section.data.len() / FUNCTION_BYTES);
+                self.read_info(None, section)
+            }
+            SectionRole::CounterpartInfo => self.read_info(None, section),
             SectionRole::CallGraph => self.read_call_graph(section),
             SectionRole::Prototype => self.read_prototypes(section),
             SectionRole::Table if section.sh_type == sht::CUDA_COMPAT => {

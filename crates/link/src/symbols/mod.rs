@@ -132,9 +132,10 @@ impl Symbols {
         names: &mut Names<'d>,
     ) -> Self {
         let mut resolver = SymbolResolver::new(objects, options);
-        // About half of the symbols have a name that no other has. Without the room: +1.0 %
-        // instructions on many1000, +1.7 % on dead.
-        names.reserve(resolver.symbols.ids.capacity() / 2);
+        // About half of the symbols have a name that no other has, and most sections are called
+        // after one of these. Without the room: +1.0 % instructions on many1000, +1.7 % on dead.
+        let sections = objects.iter().map(|(_, object)| object.cubin.sections.len()).sum();
+        names.reserve(resolver.symbols.ids.capacity() / 2, sections);
         for (id, object) in objects.iter() {
             resolver.object(id, object, names);
         }
