@@ -144,11 +144,15 @@ pub(crate) fn gather<'a>(
         }
         // The link has no output, but cubins are held against its target.
         _ => {
-            found.inputs.extend(events.iter().filter_map(InputEvent::cubin));
             let other = |piece: &InputPiece<'_>| !piece.system;
             found.whole =
                 !found.lto.is_empty() && !events.iter().filter_map(InputEvent::piece).any(other);
-            lines.extend(events.into_iter().filter_map(|event| event.line(options)));
+            for event in events {
+                let cubin = event.cubin();
+                lines.extend(event.line(options));
+                let lines = lines.len();
+                found.inputs.extend(cubin.map(|cubin| LinkCubin { lines, ..cubin }));
+            }
             Ok(())
         }
     };
