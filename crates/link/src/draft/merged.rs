@@ -353,7 +353,7 @@ impl<'d> MergeResult<'d> {
     /// Kernels that only the driver defines, as far as they are entries. If one kernel of the
     /// program is selected, it is the only entry; else they all are, with a selection too (cases
     /// syscalls/undefined-kernels, syscalls/undefined-kernels-selected and
-    /// syscalls/undefined-kernel-alone).
+    /// dialects/undefined-kernel-alone-12-8).
     pub(crate) fn undefined_entries(&self) -> UndefinedEntries {
         let mut found = UndefinedEntries::default();
         let Some(selection) = self.draft.undefined_entries else { return found };
