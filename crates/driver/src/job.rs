@@ -7,11 +7,11 @@
 use culd_text::os::OsStrExt;
 use std::ffi::OsString;
 
-use culd_cubin::arch::{Arch, Flavour};
+use culd_cubin::arch::Arch;
 use culd_cubin::note::ToolRecord;
 use culd_link::{
-    Account, CallGraphNames, Dialect, HostReferences, Image, IndexFile, Input, LinkDiagnostic,
-    LinkOptions, Message, Phase, Selection, Session, Severity,
+    Account, CallGraphNames, CheckedInputs, Dialect, HostReferences, Image, IndexFile, Input,
+    LinkDiagnostic, LinkOptions, Message, Phase, Selection, Session, Severity,
 };
 
 use crate::input::{
@@ -109,6 +109,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
             linked: is_linked(place),
         };
         linked.parts = inputs.iter().enumerate().map(part).collect();
+        drop_later(outcome.ended_at, &gathered, &mut lines);
         lines.extend(explained(outcome.diagnostics, &gathered));
         let image = outcome.image.filter(|_| !lines.failed());
         linked.account = image.as_ref().filter(|_| account).map(|image| image.account(session));
@@ -219,11 +220,12 @@ impl PreparedOptions<'_> {
             let known_first = part_of == Some(PartReason::Library);
             link_options.selection = host_references(gathered.references.as_ref(), known_first);
         }
+        gathered.lines_before = lines.so_far().len();
+        lines.extend(said);
         if gathering.is_err() && !self.session.is_cancelled() {
-            self.end_early(said, &gathered.link_inputs(), &link_options, lines);
+            self.end_early(&gathered, &link_options, lines);
             return StagedLink { gathered, link_options, ready: false };
         }
-        lines.extend(said);
         if self.session.is_cancelled() {
             lines.push(cancelled());
             return StagedLink { gathered, link_options, ready: false };
@@ -237,14 +239,15 @@ impl PreparedOptions<'_> {
         let compute = matches!(self.target, Target::Virtual(_));
         if compute || !ready && matches!(self.target, Target::Real(_)) {
             let found = self.check(&gathered.link_inputs(), &link_options);
-            lines.extend(found.into_iter().map(line));
+            drop_later(found.ended_at, &gathered, lines);
+            lines.extend(found.diagnostics.into_iter().map(line));
             ready &= !lines.fatal();
         }
         StagedLink { gathered, link_options, ready }
     }
 
     /// What checks of the inputs say that need no link.
-    fn check(&self, inputs: &[Input<'_>], link_options: &LinkOptions) -> Vec<LinkDiagnostic> {
+    fn check(&self, inputs: &[Input<'_>], link_options: &LinkOptions) -> CheckedInputs {
         match self.target {
             Target::Virtual(_) => {
                 culd_link::check_compute(inputs, link_options, &self.target.name())
@@ -284,21 +287,12 @@ impl PreparedOptions<'_> {
     }
 
     /// The inputs ended with a fatal line. A defect of an earlier cubin comes first.
-    fn end_early(
-        &self,
-        mut said: Vec<Line>,
-        inputs: &[Input<'_>],
-        link_options: &LinkOptions,
-        lines: &mut LineList,
-    ) {
-        if self.target.arch().flavour == Flavour::Classic {
-            let earlier = self.check(inputs, link_options);
-            if earlier.iter().any(|line| line.severity == Severity::Fatal) {
-                said.retain(|line| line.severity() < Some(Severity::Error));
-                said.extend(earlier.into_iter().map(line));
-            }
+    fn end_early(&self, gathered: &Inputs<'_>, link_options: &LinkOptions, lines: &mut LineList) {
+        let earlier = self.check(&gathered.link_inputs(), link_options);
+        if earlier.ended_at.is_some() {
+            drop_later(earlier.ended_at, gathered, lines);
+            lines.extend(earlier.diagnostics.into_iter().map(line));
         }
-        lines.extend(said);
     }
 }
 
@@ -344,6 +338,7 @@ where
         Some(_) => gathered.registration.system_library(needed),
         None => SystemLibrary::NotGiven,
     };
+    drop_later(outcome.ended_at, gathered, lines);
     let mut diagnostics = outcome.diagnostics;
     if !options.flag(OptionId::Verbose) {
         diagnostics.retain(|diagnostic| !is_about_unasked_debugging(&diagnostic.message));
@@ -354,6 +349,13 @@ where
     }
     let image = outcome.image.filter(|_| !lines.failed());
     PreparedLink { image, system, phases: outcome.phases, unused: outcome.unused }
+}
+
+/// If the link ended at an input, drops lines about later ones, which nvlink would not have read.
+fn drop_later(ended_at: Option<usize>, gathered: &Inputs<'_>, lines: &mut LineList) {
+    if let Some(place) = ended_at {
+        lines.truncate(gathered.lines_before.saturating_add(gathered.lines_up_to(place)));
+    }
 }
 
 /// True for a message about code for a debugger in a link that is not for one. A user who did not

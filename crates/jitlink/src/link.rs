@@ -354,7 +354,7 @@ impl JitLink {
         let dialect = options.dialect([&*cubin.bytes]);
         let link_options = culd_driver::link_options(&options.options, options.arch, dialect);
         let found = culd_link::check(&Session::serial(), &[input], &link_options);
-        let worst = found.into_iter().filter(|line| line.severity >= Severity::Error);
+        let worst = found.diagnostics.into_iter().filter(|line| line.severity >= Severity::Error);
         let mut text = String::new();
         let mut any = false;
         for line in worst {

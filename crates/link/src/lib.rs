@@ -32,7 +32,7 @@ pub use crate::check::explain::source::CubinLines;
 pub use crate::check::report::{EntryReport, ResourceReport};
 pub use crate::diag::demangle::demangle;
 pub use crate::diag::note::{CallStep, NameLikeness, Note};
-pub use crate::diag::{LinkDiagnostic, Message, Severity};
+pub use crate::diag::{CheckedInputs, LinkDiagnostic, Message, Severity};
 pub use crate::objects::system_libraries::needs_system_libraries;
 pub use crate::options::dialect::{DIALECTS, Dialect, UnknownRelease};
 pub use crate::options::driver_functions::driver_function_since;
@@ -86,14 +86,16 @@ pub struct LinkOutcome<I = Vec<u8>> {
     pub unused: Vec<usize>,
     /// The time of each phase, in order; a link that failed has fewer.
     pub phases: Vec<Phase>,
+    /// As in [`CheckedInputs::ended_at`].
+    pub ended_at: Option<usize>,
 }
 
 /// Links `inputs` in the order given.
 pub fn link(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> LinkOutcome {
-    let LinkOutcome { image, diagnostics, report, unused, phases } =
+    let LinkOutcome { image, diagnostics, report, unused, phases, ended_at } =
         prepare(session, inputs, options);
     let image = image.map(|image| image.to_vec(session));
-    LinkOutcome { image, diagnostics, report, unused, phases }
+    LinkOutcome { image, diagnostics, report, unused, phases, ended_at }
 }
 
 /// Does the same up to the last phase. The [`Image`] writes the bytes directly to where they are
@@ -112,33 +114,26 @@ where
     let mut unused = Vec::new();
     let progress = LinkProgress { report: &mut report, unused: &mut unused, phases: &mut phases };
     let image = run(session, inputs, options, &mut diags, progress).ok();
-    LinkOutcome { image, diagnostics: diags.into_lines(), report, unused, phases: phases.finish() }
+    let CheckedInputs { diagnostics, ended_at } = diags.into_checked();
+    LinkOutcome { image, diagnostics, report, unused, phases: phases.finish(), ended_at }
 }
 
-/// Checks `inputs` as [`link`] does before it merges the first; returns the errors of the first bad
-/// input.
-pub fn check(
-    session: &Session,
-    inputs: &[Input<'_>],
-    options: &LinkOptions,
-) -> Vec<LinkDiagnostic> {
+/// Checks `inputs` as [`link`] does before it merges the first, up to the first that cannot be
+/// linked.
+pub fn check(session: &Session, inputs: &[Input<'_>], options: &LinkOptions) -> CheckedInputs {
     let mut diags = Diagnostics::new(options);
     // The lines say why it failed.
     let _ = InputObjects::parse(session, inputs, options, &mut diags);
-    diags.into_lines()
+    diags.into_checked()
 }
 
 /// Looks only whether inputs suit the virtual target `compute` (`compute_80`), to whose number the
-/// target of `options` belongs. Returns the lines.
-pub fn check_compute(
-    inputs: &[Input<'_>],
-    options: &LinkOptions,
-    compute: &str,
-) -> Vec<LinkDiagnostic> {
+/// target of `options` belongs.
+pub fn check_compute(inputs: &[Input<'_>], options: &LinkOptions, compute: &str) -> CheckedInputs {
     let mut diags = Diagnostics::new(options);
     // The lines say why it failed.
     let _ = InputObjects::check_compute(inputs, options, compute, &mut diags);
-    diags.into_lines()
+    diags.into_checked()
 }
 
 /// About how many bytes the draft takes for each section of an input.

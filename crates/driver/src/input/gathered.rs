@@ -60,6 +60,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) whole: bool,
     /// The output, if it needs no link: PTX, or a program of LTO-IR alone.
     pub(crate) finished: Option<Vec<u8>>,
+    /// The number of lines of the link in front of the first about inputs.
+    pub(crate) lines_before: usize,
 }
 
 impl Inputs<'_> {
@@ -69,6 +71,11 @@ impl Inputs<'_> {
         ready
             .map(|LinkCubin { name, bytes, system, .. }| Input { name, bytes, system: *system })
             .collect()
+    }
+
+    /// The number of lines about inputs up to the cubin at `place`.
+    pub(crate) fn lines_up_to(&self, place: usize) -> usize {
+        self.inputs.get(place).map_or(usize::MAX, |input| input.lines)
     }
 }
 
@@ -142,7 +149,7 @@ impl<'a> InputEvent<'a> {
         };
         let (name, system, kind) = (name.clone(), *system, CubinOrigin::Cubin);
         let object = sniff(bytes) == Format::RelocatableCubin;
-        object.then_some(LinkCubin { name, bytes, system, kind })
+        object.then_some(LinkCubin { name, bytes, system, kind, lines: 0 })
     }
 
     pub(super) fn piece(&self) -> Option<&InputPiece<'a>> {
@@ -190,13 +197,16 @@ pub(crate) struct LinkCubin<'a> {
     pub(crate) system: bool,
     /// Its kind before compilation.
     pub(crate) kind: CubinOrigin,
+    /// The number of lines about inputs up to this one: nvlink prints no more of them if the link
+    /// ends here.
+    pub(crate) lines: usize,
 }
 
 impl<'a> LinkCubin<'a> {
     /// The cubin of the compiled LTO-IR of a link.
     pub(crate) fn of_lto_ir(bytes: &'a [u8]) -> Self {
         let name = LTO_CUBIN.to_owned();
-        LinkCubin { name, bytes, system: false, kind: CubinOrigin::OfLtoIr }
+        LinkCubin { name, bytes, system: false, kind: CubinOrigin::OfLtoIr, lines: usize::MAX }
     }
 }
 

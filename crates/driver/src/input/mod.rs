@@ -144,13 +144,17 @@ pub(crate) fn gather<'a>(
         }
         // The link has no output, but cubins are held against its target.
         _ => {
-            found.inputs.extend(events.iter().filter_map(InputEvent::cubin));
             let other = |piece: &InputPiece<'_>| !piece.system;
             let library = found.registration.system_library(|| true);
             found.leaves_library = library == SystemLibrary::Linked;
             found.leaves_code = events.iter().filter_map(InputEvent::piece).any(other);
             found.whole = !found.lto.is_empty() && !found.leaves_code;
-            lines.extend(events.into_iter().flat_map(|event| event.lines(options)));
+            for event in events {
+                let cubin = event.cubin();
+                lines.extend(event.lines(options));
+                let lines = lines.len();
+                found.inputs.extend(cubin.map(|cubin| LinkCubin { lines, ..cubin }));
+            }
             Ok(())
         }
     };

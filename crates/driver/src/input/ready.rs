@@ -264,7 +264,8 @@ impl<'a> Finish<'a, '_, '_> {
                 if self.options.lto() && !system {
                     self.say(Severity::Info, InputError::PartialLto(name.clone()), Vec::new());
                 }
-                self.found.inputs.push(LinkCubin { name, bytes, system, kind });
+                let lines = self.lines.len();
+                self.found.inputs.push(LinkCubin { name, bytes, system, kind, lines });
                 Ok(())
             }
             _ => Err(self.fatal(InputError::NotCubin(name), Vec::new())),

@@ -14,7 +14,7 @@ use super::archive::{ArchiveReader, is_archive};
 use super::gathered::{DeviceCode, InputEvent, InputPiece, InputStop};
 use super::{Content, Gatherer, InputItem, InputKind, Sources};
 use crate::messages::{Ignored, InputError};
-use crate::options::{base_name, dialect};
+use crate::options::base_name;
 use crate::os::files::{Identity, Kinds, LoadedFile};
 use crate::registration::ModuleNumber;
 
@@ -126,8 +126,8 @@ impl<'a> Gatherer<'a, '_> {
     ) -> Result<(), InputStop> {
         let (bytes, identity) = self.read(name, path, loaded)?;
         if bytes.is_empty() {
-            let dialect = dialect::named(self.options);
-            if dialect.is_some_and(|dialect| !dialect.ignores_empty_files) {
+            self.found.depends_on_release = true;
+            if !self.rules.ignores_empty_files {
                 return Err(self.fatal(InputError::Open(name.to_owned()), Vec::new()));
             }
             self.ignored(Ignored::Empty(name.to_owned()));

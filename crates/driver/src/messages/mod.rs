@@ -123,6 +123,11 @@ impl LineList {
         lines.into_iter().for_each(|line| self.push(line));
     }
 
+    /// Forgets all lines but the first `lines`.
+    pub(crate) fn truncate(&mut self, lines: usize) {
+        self.lines.truncate(lines);
+    }
+
     /// True when there is an error.
     pub(crate) fn failed(&self) -> bool {
         self.worst() >= Some(Severity::Error)

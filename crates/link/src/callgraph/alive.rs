@@ -20,21 +20,30 @@ pub(super) fn jump_slots(objects: &InputObjects<'_>, symbols: &Symbols) -> Vec<S
     slots.collect()
 }
 
-/// Pairs of program symbols: the second function lies inside the code of the first. No record says
-/// that it is called (docs/LINKING.md, whole programs). With `aliases`, the second may be an alias,
-/// which then is alive if its function is.
+/// A function inside the code of another, both as indices of program symbols. No record says that
+/// it is called (docs/LINKING.md, whole programs).
+pub(super) struct InnerFunction {
+    outer: u32,
+    function: u32,
+    is_alias: bool,
+}
+
+/// All inner functions. With `aliases`, aliases are some, which then are alive if their function
+/// is.
 pub(super) fn inner_functions(
     objects: &InputObjects<'_>,
     symbols: &Symbols,
     aliases: bool,
-) -> Vec<(u32, u32)> {
+) -> Vec<InnerFunction> {
     let inner = objects.iter().flat_map(|(id, object)| {
         let functions = object.outline.functions.iter().filter(|function| !function.names_code);
         functions.filter_map(move |function| {
             let alias = || aliases.then(|| object.aliased_function(function.index)).flatten();
-            let outer = object.outer_function(function.index).or_else(alias)?;
             let number = |index| Some(symbols.of(id, index)?.index() as u32);
-            Some((number(outer)?, number(function.index)?))
+            let inside = object.outer_function(function.index);
+            let outer = number(inside.or_else(alias)?)?;
+            let function = number(function.index)?;
+            Some(InnerFunction { outer, function, is_alias: inside.is_none() })
         })
     });
     inner.collect()
@@ -62,13 +71,16 @@ pub(super) fn find_alive(
     symbols: &Symbols,
     kept: Vec<SymbolId>,
     records: &CallRecords,
-    inner: &[(u32, u32)],
+    inner: &[InnerFunction],
     signatures: &IdVec<SymbolId, FunctionSignature>,
     slots: &[SymbolId],
 ) -> AliveFunctions {
     let calls = match inner {
         [] => Adjacency::new(symbols.all.len(), &records.calls),
-        inner => Adjacency::new(symbols.all.len(), &[&records.calls[..], inner].concat()),
+        inner => {
+            let inner: Vec<(u32, u32)> = inner.iter().map(|i| (i.outer, i.function)).collect();
+            Adjacency::new(symbols.all.len(), &[&records.calls[..], &inner].concat())
+        }
     };
     let indirect = Adjacency::new(symbols.all.len(), &records.indirect);
     // Functions whose address is taken, by the index of their prototype's name.
@@ -98,6 +110,12 @@ pub(super) fn find_alive(
     for &id in &unreached {
         let undefined = |&callee: &SymbolId| symbols.all[callee].definition.is_none();
         callees(id).filter(undefined).for_each(|callee| alive[callee] = true);
+    }
+    // An alias of such a function (case dialects/aliases-of-taken-12-1).
+    for alias in inner.iter().filter(|inner| inner.is_alias) {
+        if unreached.binary_search(&SymbolId::from_index(alias.outer as usize)).is_ok() {
+            alive[SymbolId::from_index(alias.function as usize)] = true;
+        }
     }
     slots.iter().for_each(|&slot| alive[slot] = true);
     AliveFunctions { is_alive: alive, unreached }

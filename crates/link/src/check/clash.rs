@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 
 use super::explain::places::{self, SameObjects};
 use super::explain::source::SourceLines;
+use super::redefined_literals::RedefinedFunctions;
 use crate::base::id::{IdVec, NameId, ObjectId, SymbolId};
 use crate::diag::note::Note;
 use crate::diag::{Diagnostics, Failed, Message};
@@ -94,6 +95,7 @@ struct FileCheck<'a, 'd> {
     object: &'a InputObject<'d>,
     id: ObjectId,
     lines: Vec<(Message, Vec<Note>)>,
+    redefined: RedefinedFunctions<'d>,
 }
 
 /// Checks one file after the other, and stops after the first file with an error.
@@ -138,11 +140,14 @@ impl ClashCheck {
             object,
             id,
             lines,
+            redefined: RedefinedFunctions::default(),
         };
-        check.symbols(known);
-        check.fragments();
-        if let Some(limit) = options.api_version {
-            check.api_versions(limit);
+        let literals = check.symbols(known);
+        if literals.is_ok() {
+            check.fragments();
+            if let Some(limit) = options.api_version {
+                check.api_versions(limit);
+            }
         }
         let mut failed = false;
         if !options.disable_infos && check.clashes.has_extensible && !object.may_extend() {
@@ -150,6 +155,9 @@ impl ClashCheck {
             failed |= diags.warning(Message::BesideExtensible { file });
         }
         failed |= check.report(diags);
+        if let Err(what) = literals {
+            return Err(diags.fatal(Message::Internal { what }));
+        }
         if options.target.has_compat && !options.disable_infos && lacks_isa_class(object) {
             // nvlink prints 90 for sm_90a too.
             let file = object.name.to_owned();
@@ -171,8 +179,9 @@ impl<'d> FileCheck<'_, 'd> {
     }
 
     /// Checks functions, then variables. Clashes of parameter banks are reported with a variable in
-    /// the bank, the others at the end.
-    fn symbols(&mut self, states: &mut NameStates<'d>) {
+    /// the bank, the others at the end. Literals of functions with two definitions that disagree
+    /// end the link; the error is nvlink's words.
+    fn symbols(&mut self, states: &mut NameStates<'d>) -> Result<(), &'static str> {
         self.clashes.bank_clashes.clear();
         for (index, symbol) in self.object.cubin.symbol_indices() {
             if symbol.is_function() && symbol.binding() != stb::LOCAL {
@@ -186,11 +195,13 @@ impl<'d> FileCheck<'_, 'd> {
             if let Some(section) = symbol.defined_in() {
                 self.report_bank_clash(Some(section));
             }
+            self.redefined.symbol(self.object, symbol)?;
             if symbol.binding() != stb::LOCAL || symbol.is_reference() {
                 self.symbol(states, index, symbol);
             }
         }
         self.report_bank_clash(None);
+        Ok(())
     }
 
     /// Checks the tensor memory attributes of accepted functions, dead ones included, and of strong
@@ -397,6 +408,9 @@ impl<'d> FileCheck<'_, 'd> {
             let same = &mut self.clashes.same_objects;
             notes.extend(places::same_bytes(self.objects, site, known.site, same));
             self.lines.push((Message::MultipleDefinition { symbol, file, first }, notes));
+            if self.objects[site.object].symbol(site.index).is_function() {
+                self.redefined.add(self.objects, known.site, site);
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 
 mod names;
 
-use crate::base::id::{IdVec, NodeId, SymbolId};
+use crate::base::id::{IdVec, NodeId, OutSymbolId, SymbolId};
 use crate::callgraph::records;
 use crate::options::CallGraphNames;
 use crate::options::dialect::Dialect;
@@ -33,6 +33,7 @@ pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> V
     let mut lines = vec![format!("callgraph for sm_{}:", program.options.target.sm)];
     lines.extend(LEGEND.map(str::to_owned));
     let functions = records::functions(&program.objects, &program.symbols);
+    let undefined = program.merged.undefined_entries().all;
     let mut numbers = IdVec::filled(0usize, program.symbols.all.len());
     for (place, &function) in functions.iter().enumerate() {
         numbers[function] = place + 1;
@@ -43,7 +44,7 @@ pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> V
         let number = numbers[symbol];
         lines.push(match program.graph.node(symbol) {
             Some(node) => {
-                let function = function(program, node, names);
+                let function = function(program, node, names, &undefined);
                 let callees = callees(program, node, &candidates);
                 let callees: String =
                     callees.iter().map(|&callee| format!(" {}", numbers[callee])).collect();
@@ -56,10 +57,14 @@ pub(crate) fn lines(program: &LinkedProgram<'_, '_>, names: CallGraphNames) -> V
 }
 
 /// `^kernel(int *) [24]`.
-fn function(program: &LinkedProgram<'_, '_>, node: NodeId, names: CallGraphNames) -> String {
-    let draft = &program.merged.draft;
-    let symbol = &draft.symbols[program.merged.function(&program.graph, node)];
-    let is_undefined = draft.has_undefined_entries && symbol.section.is_none() && symbol.is_entry();
+fn function(
+    program: &LinkedProgram<'_, '_>,
+    node: NodeId,
+    names: CallGraphNames,
+    undefined_entries: &[OutSymbolId],
+) -> String {
+    let symbol = program.merged.function(&program.graph, node);
+    let is_undefined = undefined_entries.binary_search(&symbol).is_ok();
     let is_entry = is_undefined || program.graph.entries().binary_search(&node).is_ok();
     let entry = if is_entry { "^" } else { "" };
     let taken = if program.graph.is_address_taken(node) { "&" } else { "" };

@@ -10,6 +10,7 @@ mod debugger;
 mod dump;
 mod early;
 pub(crate) mod explain;
+mod redefined_literals;
 pub(crate) mod report;
 mod skew;
 pub(crate) mod tools_patch;

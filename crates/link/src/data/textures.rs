@@ -390,7 +390,7 @@ fn uses(
         }
     }
     let mut uses = graph.fold(SlotKinds::default(), |node| own[node], |a, b| a.or(*b));
-    if let [entry] = *graph.entries() {
+    if let Some(entry) = graph.single_entry() {
         uses[entry] = all;
     }
     uses

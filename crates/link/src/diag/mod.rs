@@ -357,6 +357,16 @@ pub(crate) struct Diagnostics {
     lines: Vec<LinkDiagnostic>,
     /// The severity of a warning; `None`: it is dropped.
     warning: Option<Severity>,
+    ended_at: Option<usize>,
+}
+
+/// What was said about inputs while they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedInputs {
+    /// All lines in order.
+    pub diagnostics: Vec<LinkDiagnostic>,
+    /// The place of the input that cannot be linked, which has the last line: no later one counts.
+    pub ended_at: Option<usize>,
 }
 
 /// The link cannot go on; the diagnostics say why.
@@ -371,7 +381,7 @@ impl Diagnostics {
             (false, true) => Some(Severity::Error),
             (false, false) => Some(Severity::Warning),
         };
-        Diagnostics { lines: Vec::new(), warning }
+        Diagnostics { lines: Vec::new(), warning, ended_at: None }
     }
 
     /// Records a warning; returns whether it counts as an error.
@@ -418,7 +428,12 @@ impl Diagnostics {
         self.lines.push(Message::Dump { line }.at(Severity::Info, Vec::new()));
     }
 
-    pub(crate) fn into_lines(self) -> Vec<LinkDiagnostic> {
-        self.lines
+    /// Records that the link ended when the input at `place` was read.
+    pub(crate) fn end_at(&mut self, place: usize) {
+        self.ended_at = Some(place);
+    }
+
+    pub(crate) fn into_checked(self) -> CheckedInputs {
+        CheckedInputs { diagnostics: self.lines, ended_at: self.ended_at }
     }
 }

@@ -2,7 +2,7 @@
 
 use culd_cubin::arch::Flavour;
 use culd_cubin::attr::Record;
-use culd_cubin::elf::stt;
+use culd_cubin::elf::{stb, stt};
 use culd_cubin::{RelocEntry, SectionIndex};
 use hashbrown::{HashMap, HashSet};
 
@@ -35,6 +35,15 @@ pub(crate) enum SectionPlacement {
     LosersLiterals,
     /// Nowhere: code that lost to another copy of this function.
     Lost(OutSymbolId),
+}
+
+/// Kernels that only the driver defines and that are entries.
+#[derive(Default)]
+pub(crate) struct UndefinedEntries {
+    /// In the order of their creation.
+    pub(crate) all: Vec<OutSymbolId>,
+    /// The one of them that is the only entry of the program.
+    pub(crate) single: Option<OutSymbolId>,
 }
 
 /// The meaning of relocations against a program symbol.
@@ -339,6 +348,31 @@ impl<'d> MergeResult<'d> {
     /// True for a live function that is one of a jump slot.
     pub(crate) fn is_slot(&self, graph: &CallGraph, node: NodeId) -> bool {
         self.is_jump_slot(self.function(graph, node))
+    }
+
+    /// Kernels that only the driver defines, as far as they are entries. If one kernel of the
+    /// program is selected, it is the only entry; else they all are, with a selection too (cases
+    /// syscalls/undefined-kernels, syscalls/undefined-kernels-selected and
+    /// dialects/undefined-kernel-alone-12-8).
+    pub(crate) fn undefined_entries(&self) -> UndefinedEntries {
+        let mut found = UndefinedEntries::default();
+        let Some(selection) = self.draft.undefined_entries else { return found };
+        let kernels = || self.draft.symbols.iter().filter(|(_, symbol)| symbol.is_entry());
+        let undefined = kernels().filter(|(_, symbol)| symbol.section.is_none());
+        found.all = undefined.map(|(id, _)| id).collect();
+        if found.all.is_empty() {
+            return found;
+        }
+        let matcher = selection.matcher();
+        let mut selected = kernels().filter(|(_, symbol)| {
+            let name = self.draft.names.get(symbol.name);
+            matcher.keeps_kernel(name, symbol.info >> 4 == stb::LOCAL)
+        });
+        if let (Some((only, _)), None) = (selected.next(), selected.next()) {
+            found.all.retain(|&id| id == only);
+            found.single = found.all.first().copied();
+        }
+        found
     }
 
     /// True for the function of the jump slot that was read first: the section of all slots is

@@ -41,8 +41,9 @@ pub(crate) struct Draft<'d> {
     pub(crate) flavour: Flavour,
     /// The release whose rules are followed.
     pub(crate) dialect: &'static Dialect,
-    /// Kernels that only the driver defines are entries. With a selection it is not known which.
-    pub(crate) has_undefined_entries: bool,
+    /// The selection by which kernels that only the driver defines are entries, in releases where
+    /// they can be.
+    pub(crate) undefined_entries: Option<&'d Selection>,
     /// Kernels that start kernels need a wrapper: targets before sm_70.
     pub(crate) wraps_launches: bool,
     /// The number of sections that every output has from the start; see
@@ -139,8 +140,10 @@ impl<'d> Draft<'d> {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
             dialect: options.dialect,
-            has_undefined_entries: options.dialect.has_undefined_entries
-                && matches!(options.effective_selection(), Selection::All),
+            undefined_entries: options
+                .dialect
+                .has_undefined_entries
+                .then(|| options.effective_selection()),
             wraps_launches: options.target.sm < 70,
             fixed_sections: 0,
             form: options.form(),

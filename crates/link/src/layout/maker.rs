@@ -83,17 +83,23 @@ impl ContentMaker<'_, '_> {
                 (self.symbol(function), FileAttribute::About { code, function, number })
             })
             .collect();
-        if self.merged.draft.has_undefined_entries {
-            // Case dialects/undefined-kernels-12-8.
-            let undefined = self.merged.draft.symbols.iter();
-            let undefined = undefined.filter(|(_, s)| s.section.is_none() && s.is_entry());
-            stacks.extend(undefined.map(|(function, _)| {
-                let code = code::MIN_STACK_SIZE;
-                (self.symbol(function), FileAttribute::About { code, function, number: 0 })
-            }));
-        }
+        // Case dialects/undefined-kernels-12-8.
+        let undefined = self.merged.undefined_entries();
+        stacks.extend(undefined.all.into_iter().map(|function| {
+            let code = code::MIN_STACK_SIZE;
+            (self.symbol(function), FileAttribute::About { code, function, number: 0 })
+        }));
         stacks.sort_unstable_by_key(|stack| stack.0);
-        stacks.iter().for_each(|(_, record)| record.write(&mut out, &index));
+        let count = undefined.single.map(|function| FileAttribute::About {
+            code: code::REGCOUNT,
+            function,
+            number: 0,
+        });
+        let stacks = stacks.iter().map(|(_, record)| record);
+        match self.merged.draft.dialect.counts_registers_first {
+            true => count.iter().chain(stacks).for_each(|record| record.write(&mut out, &index)),
+            false => stacks.chain(&count).for_each(|record| record.write(&mut out, &index)),
+        }
         if self.merged.draft.dialect.counts_registers_of_slots {
             // The register count of the jump slot that is an entry (case dialects/slots-12-6).
             // Programs with several are refused ([`crate::attributes`]).

@@ -62,16 +62,18 @@ impl<'d> InputObjects<'d> {
             .into_iter()
             .enumerate()
             .map(|(place, parsed)| {
-                let object = parsed.map_err(|message| diags.fatal(message))?;
-                TargetCheck { place, object: &object, options, compute: None }.run(diags)?;
-                any_whole_program |= object.is_extensible();
-                if any_whole_program {
-                    target::check_release(&object, options, diags)?;
-                }
-                if let Some(defect) = whole::defect(&object, options) {
-                    return Err(diags.fatal(defect));
-                }
-                Ok(object)
+                let checked = parsed.map_err(|message| diags.fatal(message)).and_then(|object| {
+                    TargetCheck { place, object: &object, options, compute: None }.run(diags)?;
+                    any_whole_program |= object.is_extensible();
+                    if any_whole_program {
+                        target::check_release(&object, options, diags)?;
+                    }
+                    match whole::defect(&object, options) {
+                        Some(defect) => Err(diags.fatal(defect)),
+                        None => Ok(object),
+                    }
+                });
+                checked.inspect_err(|_| diags.end_at(place))
             })
             .collect();
         Ok(InputObjects { all: all?.into() })
@@ -94,7 +96,8 @@ impl<'d> InputObjects<'d> {
                     diags.warning(target::for_one_arch(&object, options));
                 }
                 let compute = Some(compute);
-                TargetCheck { place, object: &object, options, compute }.run(diags)?;
+                let checked = TargetCheck { place, object: &object, options, compute }.run(diags);
+                checked.inspect_err(|_| diags.end_at(place))?;
             }
         }
         Ok(())

@@ -190,6 +190,8 @@ dialects! {
     prints_barriers: bool = since(126);
     /// Kernels that only the driver defines are entries.
     has_undefined_entries: bool = before(129);
+    /// The register count of such a kernel that is the only entry is in front of its stack size.
+    counts_registers_first: bool = before(124);
     /// Conflicting options are reported before a missing target, output or input.
     checks_conflicts_first: bool = before(130);
     /// `-w` silences the linker's own warnings.

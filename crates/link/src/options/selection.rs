@@ -82,14 +82,17 @@ impl Matcher<'_> {
 
     /// True if the kernel that `symbol` defines is kept.
     pub(crate) fn keeps(&self, symbol: &Symbol<'_>) -> bool {
+        self.keeps_kernel(symbol.name, symbol.binding() == stb::LOCAL)
+    }
+
+    /// True if the kernel `name` is used from outside.
+    pub(crate) fn keeps_kernel(&self, name: &[u8], local: bool) -> bool {
         let [external, internal, ..] = &self.host;
         match self.selection {
             Selection::All => true,
-            Selection::Named { kernels, .. } => {
-                kernels.iter().any(|text| occurs(text, symbol.name))
-            }
-            Selection::Host(_) if symbol.binding() == stb::LOCAL => internal.describe(symbol.name),
-            Selection::Host(_) => external.describe(symbol.name),
+            Selection::Named { kernels, .. } => kernels.iter().any(|text| occurs(text, name)),
+            Selection::Host(_) if local => internal.describe(name),
+            Selection::Host(_) => external.describe(name),
         }
     }
 

@@ -279,9 +279,26 @@ impl<'d> RelocResolver<'_, 'd> {
                 }
                 SectionPlacement::Dropped
                 | SectionPlacement::Lost(_)
-                | SectionPlacement::LosersLiterals => ResolvedSymbol::Gone,
+                | SectionPlacement::LosersLiterals => self.left_out_literal(context, symbol),
             },
             SymbolTarget::Symbol(out) => self.symbol(context, symbol, out),
+        }
+    }
+
+    /// A literal or parameter of a function that is not in the output, or of a copy that was
+    /// replaced: nvlink takes its place in the bank of its own file (case
+    /// relocations/left-out-literals-75).
+    fn left_out_literal(
+        &self,
+        context: &RelocContext<'_, 'd>,
+        symbol: &Symbol<'d>,
+    ) -> ResolvedSymbol {
+        let role = symbol.defined_in().map(|section| context.input.object.role(section));
+        match role {
+            Some(SectionRole::Constant(bank)) if !self.relocatable() => {
+                ResolvedSymbol::Fixed(FixedAddress::in_bank(symbol.value, bank, None))
+            }
+            _ => ResolvedSymbol::Gone,
         }
     }
 
@@ -405,7 +422,11 @@ impl<'d> RelocResolver<'_, 'd> {
                 SectionPlacement::Lost(function) => self.code_of_winner(function),
                 _ => ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Deleted)),
             },
-            SectionRole::Constant(_) | SectionRole::OwnShared | SectionRole::PoolShared => {
+            SectionRole::Constant(bank) => {
+                let start = FixedAddress::at(0, KeptSymbol::Nothing);
+                ResolvedSymbol::Fixed(FixedAddress { bank: Some(bank), ..start })
+            }
+            SectionRole::OwnShared | SectionRole::PoolShared => {
                 ResolvedSymbol::Fixed(FixedAddress::at(0, KeptSymbol::Nothing))
             }
             _ => ResolvedSymbol::Fatal(
