@@ -24,6 +24,10 @@ const EXPECTED: &[&str] = &[
     "syscalls/undefined-kernels/a.ptx, line 6: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
     "syscalls/undefined-kernels/b.ptx, line 5: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
     "syscalls/undefined-kernels/b.ptx, line 6: system call 'vprintf' is declared otherwise than the driver defines it: .extern .func (.param .s32 status) vprintf (.param .b64 format, .param .b64 valist)",
+    "syscalls/undefined-kernels-selected/a.ptx, line 5: system call 'vprintf' is declared otherwise than the driver defines it: .extern .func (.param .s32 status) vprintf (.param .b64 format, .param .b64 valist)",
+    "syscalls/undefined-kernels-selected/a.ptx, line 6: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
+    "syscalls/undefined-kernels-selected/b.ptx, line 5: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
+    "syscalls/undefined-kernels-selected/b.ptx, line 6: system call 'vprintf' is declared otherwise than the driver defines it: .extern .func (.param .s32 status) vprintf (.param .b64 format, .param .b64 valist)",
     "textures/sampler-attributes/b.ptx, line 5: 'p1' is defined twice (textures/sampler-attributes/a.ptx, line 5: defined)",
     "weak/entries-strong-weak/weak.ptx, line 5: 'k' has another number of parameters: 1 (weak/entries-strong-weak/strong.ptx, line 5: 3)",
 ];
