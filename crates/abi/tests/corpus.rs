@@ -20,6 +20,7 @@ const EXPECTED: &[&str] = &[
     "syscalls/definitions-with-literals/d.ptx, line 6: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
     "syscalls/moved-losers/a.ptx, line 5: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",
     "syscalls/moved-losers/b.ptx, line 6: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
+    "syscalls/undefined-kernel-alone/a.ptx, line 5: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
     "syscalls/undefined-kernels/a.ptx, line 5: system call 'vprintf' is declared otherwise than the driver defines it: .extern .func (.param .s32 status) vprintf (.param .b64 format, .param .b64 valist)",
     "syscalls/undefined-kernels/a.ptx, line 6: system call 'malloc' is declared otherwise than the driver defines it: .extern .func (.param .b64 ptr) malloc (.param .b64 size)",
     "syscalls/undefined-kernels/b.ptx, line 5: system call 'free' is declared otherwise than the driver defines it: .extern .func free (.param .b64 ptr)",

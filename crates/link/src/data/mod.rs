@@ -60,7 +60,7 @@ impl Data {
                 |merged: &mut MergeResult<'d>| textures::lay_out(objects, symbols, graph, merged);
             let mercury = options.target.flavour == Flavour::Mercury;
             let first = mercury.then(|| slots(merged)).transpose()?;
-            textures::name_offsets(merged);
+            textures::add_offsets(merged);
             let shared = shared::lay_out(objects, symbols, graph, merged, options);
             let sections = synthetic::add_last_sections(merged, graph, calls, options);
             Data { shared, slots: first.map_or_else(|| slots(merged), Ok)?, synthetic: sections }

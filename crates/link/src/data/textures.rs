@@ -274,17 +274,21 @@ pub(crate) fn lay_out<'d>(
     Ok(slots)
 }
 
-/// Adds the names of a bank and of a symbol for each reference, which stand for the slots and are
-/// in no program. Only releases with one list of names keep them (case textures/many by 12.3).
-pub(super) fn name_offsets(merged: &mut MergeResult<'_>) {
-    if merged.draft.dialect.has_three_lists {
-        return;
-    }
+/// Adds a bank and a symbol for each reference, which stand for the slots and are in no program.
+/// The bank takes an index (cases textures/* behind many sections). Only releases with one list of
+/// names keep those of both (case textures/many by 12.3).
+pub(super) fn add_offsets(merged: &mut MergeResult<'_>) {
     let references = references(merged);
     if references.is_empty() {
         return;
     }
     let draft = &mut merged.draft;
+    if draft.flavour == Flavour::Classic {
+        draft.unlisted += 1;
+    }
+    if draft.dialect.has_three_lists {
+        return;
+    }
     draft.add_lost_section_name(b".nv.constant0");
     for Reference { symbol, .. } in references {
         let name = draft.names.prefixed(b"$NVLINKBINDLESSOFF_", draft.symbols[symbol].name);

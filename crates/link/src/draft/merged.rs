@@ -40,7 +40,7 @@ pub(crate) enum SectionPlacement {
 /// Kernels that only the driver defines and that are entries.
 #[derive(Default)]
 pub(crate) struct UndefinedEntries {
-    /// In the order of their creation.
+    /// In the order of their creation; none from 12.9 on.
     pub(crate) all: Vec<OutSymbolId>,
     /// The one of them that is the only entry of the program.
     pub(crate) single: Option<OutSymbolId>,
@@ -351,9 +351,9 @@ impl<'d> MergeResult<'d> {
     }
 
     /// Kernels that only the driver defines, as far as they are entries. If one kernel of the
-    /// program is selected, it is the only entry; else they all are, with a selection too (cases
-    /// syscalls/undefined-kernels, syscalls/undefined-kernels-selected and
-    /// dialects/undefined-kernel-alone-12-8).
+    /// program is selected, it is the only entry; else, before 12.9, they all are, with a selection
+    /// too (cases syscalls/undefined-kernels, syscalls/undefined-kernels-selected,
+    /// syscalls/undefined-kernel-alone and dialects/undefined-kernel-alone-12-8).
     pub(crate) fn undefined_entries(&self) -> UndefinedEntries {
         let mut found = UndefinedEntries::default();
         let Some(selection) = self.draft.undefined_entries else { return found };
@@ -371,6 +371,9 @@ impl<'d> MergeResult<'d> {
         if let (Some((only, _)), None) = (selected.next(), selected.next()) {
             found.all.retain(|&id| id == only);
             found.single = found.all.first().copied();
+        }
+        if !self.draft.dialect.has_undefined_entries {
+            found.all.clear();
         }
         found
     }

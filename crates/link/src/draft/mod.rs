@@ -41,8 +41,7 @@ pub(crate) struct Draft<'d> {
     pub(crate) flavour: Flavour,
     /// The release whose rules are followed.
     pub(crate) dialect: &'static Dialect,
-    /// The selection by which kernels that only the driver defines are entries, in releases where
-    /// they can be.
+    /// The selection by which kernels that only the driver defines are entries, where they can be.
     pub(crate) undefined_entries: Option<&'d Selection>,
     /// Kernels that start kernels need a wrapper: targets before sm_70.
     pub(crate) wraps_launches: bool,
@@ -140,9 +139,7 @@ impl<'d> Draft<'d> {
             relocatable: options.relocatable,
             flavour: options.target.flavour,
             dialect: options.dialect,
-            undefined_entries: options
-                .dialect
-                .has_undefined_entries
+            undefined_entries: (options.dialect.has_undefined_entries || !options.relocatable)
                 .then(|| options.effective_selection()),
             wraps_launches: options.target.sm < 70,
             fixed_sections: 0,

@@ -26,7 +26,9 @@ pub(crate) fn drop_empty(
 ) {
     let file_info = merged.fixed.file_info;
     let no_records = attributes.file.records(graph, merged).next().is_none();
-    let no_entries = graph.entries().is_empty() && merged.undefined_entries().all.is_empty();
+    let undefined = merged.undefined_entries();
+    let no_undefined = undefined.all.is_empty() && undefined.single.is_none();
+    let no_entries = graph.entries().is_empty() && no_undefined;
     let draft = &mut merged.draft;
     draft.sections[file_info].dropped = no_records && no_entries;
     let listed = |node| !graph.is_address_taken(node) && graph.prototype(node).is_some();
