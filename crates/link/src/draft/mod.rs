@@ -45,9 +45,6 @@ pub(crate) struct Draft<'d> {
     pub(crate) undefined_entries: Option<&'d Selection>,
     /// Kernels that start kernels need a wrapper: targets before sm_70.
     pub(crate) wraps_launches: bool,
-    /// The number of sections that every output has from the start; see
-    /// [`crate::layout::numbers::creation_index`].
-    pub(crate) fixed_sections: usize,
     pub(crate) form: FileForm,
     /// `st_value` of undefined variables. In an object -1 stands for an address that is not known
     /// yet; 0 if undefined variables are allowed (cases relocatable/undefined,
@@ -142,7 +139,6 @@ impl<'d> Draft<'d> {
             undefined_entries: (options.dialect.has_undefined_entries || !options.relocatable)
                 .then(|| options.effective_selection()),
             wraps_launches: options.target.sm < 70,
-            fixed_sections: 0,
             form: options.form(),
             undefined_value,
             reserved_shared: options.target.reserved_shared,
@@ -190,16 +186,26 @@ impl<'d> Draft<'d> {
             let name = self.names.intern(name);
             self.add_section(name, kind, flags, align)
         };
+        let notes = has_notes.then(|| NoteSections {
+            tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
+            cuinfo: fixed(cuinfo, SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
+        });
+        let function_table = function_table
+            .then(|| fixed(b".nv.uft.entry", SectionKind::FunctionTable, 0, ENTRY_SIZE as u64));
+        // It takes an index in any program (cases unified/* behind many sections).
+        if function_table.is_none() && !options.relocatable {
+            self.unlisted += 1;
+        }
+        let mut fixed = |name: &'static [u8], kind| {
+            let name = self.names.intern(name);
+            self.add_section(name, kind, 0, 4)
+        };
         let fixed = FixedSections {
-            notes: has_notes.then(|| NoteSections {
-                tkinfo: fixed(b".note.nv.tkinfo", SectionKind::TkInfo, shf::NOTE_TKINFO, 4),
-                cuinfo: fixed(cuinfo, SectionKind::CuInfo, shf::NOTE_CUINFO, 4),
-            }),
-            function_table: function_table
-                .then(|| fixed(b".nv.uft.entry", SectionKind::FunctionTable, 0, ENTRY_SIZE as u64)),
-            file_info: fixed(b".nv.info", SectionKind::FileInfo, 0, 4),
+            notes,
+            function_table,
+            file_info: fixed(b".nv.info", SectionKind::FileInfo),
             compat: (form == FileForm::Notes && options.target.has_compat)
-                .then(|| fixed(COMPAT, SectionKind::Compat, 0, 4)),
+                .then(|| fixed(COMPAT, SectionKind::Compat)),
         };
         if let Some(index) = &options.index {
             let name = self.names.intern(b".nv.uidx");
@@ -207,7 +213,6 @@ impl<'d> Draft<'d> {
             let bytes = &index.bytes;
             self.sections[section].append_halves(HalfBytes::same(bytes), bytes.len() as u64, 1);
         }
-        self.fixed_sections = self.sections.len();
         if let (Some(notes), Some(compat)) = (&fixed.notes, fixed.compat) {
             self.own_note(notes.cuinfo, compat);
         }

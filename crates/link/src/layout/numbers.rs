@@ -22,17 +22,14 @@ use crate::options::form::FileForm;
 /// Sections that nvlink creates before the first one of a draft: the null section and four tables.
 const CREATED_BEFORE: usize = 5;
 
-/// The index that nvlink gives a section when it creates it. Except with `-r`, one more index is
-/// used up before the first section of an input; that section is in no file (docs/LINKING.md, large
-/// programs).
+/// The index that nvlink gives a section when it creates it (docs/LINKING.md, large programs).
 pub(crate) fn creation_index(draft: &Draft<'_>, section: SectionId) -> u32 {
-    creation_index_at(draft, section.index(), draft.sections[section].unlisted_before)
+    creation_index_at(section.index(), draft.sections[section].unlisted_before)
 }
 
 /// The index of a section that is created after `sections` of the draft and `unlisted` others.
-fn creation_index_at(draft: &Draft<'_>, sections: usize, unlisted: u32) -> u32 {
-    let unseen = !draft.relocatable && sections >= draft.fixed_sections;
-    (CREATED_BEFORE + sections + usize::from(unseen)) as u32 + unlisted
+fn creation_index_at(sections: usize, unlisted: u32) -> u32 {
+    (CREATED_BEFORE + sections) as u32 + unlisted
 }
 
 /// Section index of the symbol table.
@@ -214,7 +211,7 @@ fn needs_high_indices(draft: &Draft<'_>) -> bool {
     };
     let next = match table {
         Some(table) => creation_index(draft, table),
-        None => creation_index_at(draft, draft.sections.len(), draft.unlisted),
+        None => creation_index_at(draft.sections.len(), draft.unlisted),
     };
     next as usize > RESERVED_INDEX
 }
