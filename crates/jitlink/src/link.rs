@@ -391,7 +391,7 @@ impl JitLink {
             let _ = writeln!(self.infos, "nvJitLink time until Complete: {before:.6}");
         }
         let result = self.link();
-        if time {
+        if time && result.is_ok() {
             let own = began.elapsed().as_secs_f64() * 1e3;
             let _ = writeln!(self.infos, "nvJitLinkComplete time to finish: {own:.6}");
         }

@@ -56,8 +56,9 @@ pub(super) fn ready<'a>(
             (None, _) => Unpacking::LeftOut,
             (Some(Err(error)), _) => Unpacking::Broken(error),
             (Some(Ok(bytes)), None) => Unpacking::Cubin(bytes),
-            (Some(Ok(text)), Some(options)) => {
-                let job = job(text, options);
+            (Some(Ok(text)), Some(beside)) => {
+                let beside = if options.ignores_ptx_options { &[] } else { beside };
+                let job = job(text, beside);
                 texts.push((piece.name.as_str(), job.text));
                 jobs.push(job);
                 Unpacking::Ptx(jobs.len() - 1)

@@ -62,6 +62,8 @@ pub(super) fn make(
     }
     for (source, output, flags) in [
         ("a", "a.fatbin", &["-fatbin"][..]),
+        // PTX alone, beside which the option stands.
+        ("c", "limited.fatbin", &["-fatbin", "-maxrregcount=20", "-code=compute_@"]),
         ("c", "c.ltoir", &["-dlto", "-ltoir"]),
         ("k", "k.ltoir", &["-dlto", "-ltoir"]),
     ] {
@@ -78,7 +80,9 @@ pub(super) fn make(
                 fs::copy(kept.join(output), dir.join(output))?;
                 continue;
             }
-            nvcc.arg("-rdc=true").args(flags).arg(format!("-arch=sm_{arch}"));
+            nvcc.arg("-rdc=true").args(flags.iter().map(|flag| flag.replace('@', arch)));
+            let alone = flags.iter().any(|flag| flag.starts_with("-code="));
+            nvcc.arg(format!("-arch={}_{arch}", if alone { "compute" } else { "sm" }));
             nvcc.arg("-o").arg(dir.join(output)).arg(folder.join(format!("{source}.cu")));
             run(nvcc)?;
         }
