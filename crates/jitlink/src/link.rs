@@ -280,14 +280,12 @@ impl JitLink {
         });
         // Members have the name of their archive.
         cubins.iter_mut().for_each(|cubin| shown.clone_into(&mut cubin.name));
-        // An archive none of whose members has code for the target.
-        let missing =
-            |line: &Line| matches!(line.cause, Some(Cause::Ignored(Ignored::Members { .. })));
-        if cubins.is_empty() && outcome.lines.iter().any(missing) {
-            return Err(no_code(name));
+        let said = self.add_lines(outcome, name);
+        // Of an archive, the members in front of the first without code for the target are linked.
+        if said.is_err() && format == Format::Archive && matches!(self.state, LinkState::Open) {
+            self.cubins.append(&mut cubins);
         }
-        self.add_lines(outcome, name)?;
-        Ok(cubins)
+        said.map(|()| cubins)
     }
 
     /// The parts of an input that are LTO-IR, if it is to be taken for that.
@@ -327,7 +325,10 @@ impl JitLink {
                 Some(Cause::Input(InputError::LtoFound)) => {
                     refusal = Some(no_lto());
                 }
-                Some(Cause::Input(InputError::ArchNotFound { .. })) => {
+                Some(
+                    Cause::Input(InputError::ArchNotFound { .. })
+                    | Cause::Ignored(Ignored::Members { .. }),
+                ) => {
                     refusal.get_or_insert_with(|| no_code(name));
                 }
                 _ if line.severity() >= Some(Severity::Error) => {

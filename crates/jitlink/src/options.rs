@@ -244,7 +244,7 @@ impl GivenOptions {
 
     fn finish(self, arch: &'static Arch, is_virtual: bool, words: &[OsString]) -> JitOptions {
         let mut options = CommandOptions::for_target(Target::Real(arch));
-        options.ignores_ptx_options = true;
+        options.reads_like_jit = true;
         let flags = [(OptionId::Debug, self.debug), (OptionId::Relocatable, self.relocatable)];
         // NVIDIA's library looks at no references of the host's code, and links libcudadevrt whole.
         let always = [(OptionId::IgnoreHostInfo, true), (OptionId::KeepSystemLibraries, true)];

@@ -84,6 +84,9 @@ impl<'a> Gatherer<'a, '_> {
             let before = self.found.without_code;
             self.member(archive, &member)?;
             without_code += usize::from(self.found.without_code != before);
+            if self.options.reads_like_jit && without_code != 0 {
+                break;
+            }
         }
         let ignored = std::mem::replace(&mut self.members_ignored, outer).unwrap_or_default();
         self.others_ignored(archive.name, ignored.saturating_sub(MAX_REPORTED));
@@ -166,10 +169,11 @@ impl<'a> Gatherer<'a, '_> {
         }
     }
 
-    /// Reports how many members lack the target, with `--strict` only. Without it the message about
-    /// an undefined symbol names the member that would have defined it.
+    /// Reports how many members lack the target, for the command with `--strict` only. Without it
+    /// the message about an undefined symbol names the member that would have defined it.
     fn members_without_code(&mut self, archive: &ArchiveReader<'_, 'a>, count: usize) {
-        let wanted = self.options.flag(OptionId::Strict) && !archive.system;
+        let strict = self.options.flag(OptionId::Strict) && !archive.system;
+        let wanted = strict || self.options.reads_like_jit;
         if count != 0 && wanted && self.warns_of_missing_code() {
             let (file, arch) = (archive.name.to_owned(), self.target.name());
             self.ignored(Ignored::Members { file, arch, count });

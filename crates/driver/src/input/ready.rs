@@ -57,7 +57,7 @@ pub(super) fn ready<'a>(
             (Some(Err(error)), _) => Unpacking::Broken(error),
             (Some(Ok(bytes)), None) => Unpacking::Cubin(bytes),
             (Some(Ok(text)), Some(beside)) => {
-                let beside = if options.ignores_ptx_options { &[] } else { beside };
+                let beside = if options.reads_like_jit { &[] } else { beside };
                 let job = job(text, beside);
                 texts.push((piece.name.as_str(), job.text));
                 jobs.push(job);

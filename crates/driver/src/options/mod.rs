@@ -63,9 +63,9 @@ pub struct CommandOptions {
     pub(crate) shadow: Option<OwnShadow>,
     /// Further toolkits in which ptxas and NVIDIA's libraries are looked for, before those of PATH.
     pub toolkits: Vec<PathBuf>,
-    /// PTX in a fat binary is compiled without the options that stand beside it, as libnvJitLink
-    /// does.
-    pub ignores_ptx_options: bool,
+    /// Inputs are read as libnvJitLink reads them: PTX in a fat binary is compiled without the
+    /// options beside it, and an archive ends at the first member without code for the target.
+    pub reads_like_jit: bool,
     /// The program that compiles LTO-IR; `None` for the `culd-lto` beside this program or in PATH.
     pub lto_program: Option<PathBuf>,
 }
@@ -203,7 +203,7 @@ impl CommandOptions {
             release: None,
             shadow: None,
             toolkits: Vec::new(),
-            ignores_ptx_options: false,
+            reads_like_jit: false,
             lto_program: None,
         }
     }

@@ -93,13 +93,20 @@ pub(super) fn make(
     let mut gcc = Command::new("gcc");
     gcc.args(["-c", "-x", "c", "/dev/null", "-o", "host.o"]).current_dir(dir);
     run(gcc)?;
-    let archive = dir.join("libc.a");
-    if archive.exists() {
-        fs::remove_file(&archive)?;
+    for (archive, members) in [
+        ("libc.a", ["c.o", "host.o"]),
+        // `other.o` has no code for the target.
+        ("libfirst.a", ["b.o", "other.o"]),
+        ("liblast.a", ["other.o", "c.o"]),
+    ] {
+        if dir.join(archive).exists() {
+            fs::remove_file(dir.join(archive))?;
+        }
+        let mut ar = Command::new("ar");
+        ar.args(["rcD", archive]).args(members).current_dir(dir);
+        run(ar)?;
     }
-    let mut ar = Command::new("ar");
-    ar.args(["rcD", "libc.a", "c.o", "host.o"]).current_dir(dir);
-    run(ar)
+    Ok(())
 }
 
 /// An nvcc of `toolkit` whose ptxas is another.
