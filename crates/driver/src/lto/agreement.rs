@@ -131,7 +131,7 @@ pub(super) fn agreement<'p>(
     if let Some(count) = agreed(pieces, THREADS, compared)? {
         compilation.threads = Some(count.to_string());
     }
-    // With `-emit-ptx` the options alone tell that one of them is ignored.
+    // With `-emit-ptx` the check of the command line has reported which option is ignored.
     let several = |count: &str| count != "1";
     if !options.flag(OptionId::EmitPtx)
         && options.text(OptionId::SplitCompileExtended).is_some_and(several)

@@ -46,6 +46,13 @@ pub(crate) struct UndefinedEntries {
     pub(crate) single: Option<OutSymbolId>,
 }
 
+impl UndefinedEntries {
+    /// True if there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.single.is_none()
+    }
+}
+
 /// The meaning of relocations against a program symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolTarget {

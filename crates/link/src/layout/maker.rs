@@ -95,11 +95,13 @@ impl ContentMaker<'_, '_> {
             function,
             number: 0,
         });
+        let (before, behind) = match self.merged.draft.dialect.counts_registers_first {
+            true => (count, None),
+            false => (None, count),
+        };
         let stacks = stacks.iter().map(|(_, record)| record);
-        match self.merged.draft.dialect.counts_registers_first {
-            true => count.iter().chain(stacks).for_each(|record| record.write(&mut out, &index)),
-            false => stacks.chain(&count).for_each(|record| record.write(&mut out, &index)),
-        }
+        let records = before.iter().chain(stacks).chain(&behind);
+        records.for_each(|record| record.write(&mut out, &index));
         if self.merged.draft.dialect.counts_registers_of_slots {
             // The register count of the jump slot that is an entry (case dialects/slots-12-6).
             // Programs with several are refused ([`crate::attributes`]).

@@ -26,11 +26,11 @@ pub(crate) fn drop_empty(
 ) {
     let file_info = merged.fixed.file_info;
     let no_records = attributes.file.records(graph, merged).next().is_none();
-    let undefined = merged.undefined_entries();
-    let no_undefined = undefined.all.is_empty() && undefined.single.is_none();
-    let no_entries = graph.entries().is_empty() && no_undefined;
+    // Most programs have an entry, and their symbols are not looked through for another.
+    let is_empty =
+        no_records && graph.entries().is_empty() && merged.undefined_entries().is_empty();
     let draft = &mut merged.draft;
-    draft.sections[file_info].dropped = no_records && no_entries;
+    draft.sections[file_info].dropped = is_empty;
     let listed = |node| !graph.is_address_taken(node) && graph.prototype(node).is_some();
     draft.sections[made.calls.prototype].dropped =
         graph.dead_aliases().is_empty() && !graph.nodes.ids().any(listed);
