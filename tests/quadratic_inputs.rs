@@ -243,6 +243,22 @@ fn aliases_of_one_function() {
     world.links(&["-r", "a.cubin"]);
 }
 
+/// 100,000 functions of one code that two equal files define.
+#[test]
+fn functions_that_two_files_define() {
+    const COUNT: usize = 100_000;
+    let mut object = CraftedObject::default();
+    object.function("global", "f");
+    for n in 0..COUNT {
+        let _ = writeln!(object.globals, "  global func a{n} in=.text.f");
+    }
+    let world = InputFolder::new();
+    world.add("a.cubin", &object.bytes());
+    world.add("b.cubin", &object.bytes());
+    let lines = world.fails(&["a.cubin", "b.cubin"], 1);
+    assert_eq!(starting(&lines, "Multiple definition of 'a").len(), COUNT);
+}
+
 /// A million times the same call.
 #[test]
 fn calls_that_are_listed_again_and_again() {

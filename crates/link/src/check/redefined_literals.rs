@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use culd_cubin::elf::stt;
 use culd_cubin::{SectionIndex, Symbol};
+use hashbrown::HashMap;
 
+use crate::base::id::ObjectId;
 use crate::objects::InputObjects;
 use crate::objects::object::InputObject;
 use crate::objects::roles::{SectionRole, is_internal};
@@ -20,15 +22,17 @@ const OTHER_BYTES: &str = "overlapping non-identical data";
 /// Its words for a literal that reaches behind the one at its start.
 const TOO_LONG: &str = "overlapping data spans too much";
 
-/// The functions of a file that earlier files define, too.
+/// The literals of a function by bank.
+type LiteralsByBank<'d> = BTreeMap<u8, BankLiterals<'d>>;
+
+/// The functions of a file that earlier files define, too. A file may have a hundred thousand of
+/// them, so each symbol is looked at once.
 #[derive(Default)]
 pub(super) struct RedefinedFunctions<'d> {
-    functions: Vec<RedefinedFunction<'d>>,
-}
-
-struct RedefinedFunction<'d> {
-    code: SectionIndex,
-    banks: BTreeMap<u8, BankLiterals<'d>>,
+    /// By their code in the file.
+    functions: HashMap<SectionIndex, LiteralsByBank<'d>>,
+    /// The literals of the files with the first definitions, by their code there.
+    earlier: HashMap<ObjectId, HashMap<SectionIndex, LiteralsByBank<'d>>>,
 }
 
 impl<'d> RedefinedFunctions<'d> {
@@ -41,14 +45,9 @@ impl<'d> RedefinedFunctions<'d> {
         if object.has_mercury() {
             return;
         }
-        let mut banks = BTreeMap::<u8, BankLiterals<'d>>::new();
-        for (_, symbol) in object.cubin.symbol_indices() {
-            if let Some(literal) = Literal::of(object, symbol).filter(|l| l.code == earlier) {
-                // What disagrees within one file does not count here.
-                let _ = banks.entry(literal.bank).or_default().add(literal);
-            }
-        }
-        self.functions.push(RedefinedFunction { code, banks });
+        let literals = self.earlier.entry(first.object).or_insert_with(|| literals_of(object));
+        let banks = literals.get(&earlier).cloned().unwrap_or_default();
+        self.functions.entry(code).or_insert(banks);
     }
 
     /// Adds a symbol of the file; the error of nvlink if it is a literal that does not fit.
@@ -61,10 +60,23 @@ impl<'d> RedefinedFunctions<'d> {
             return Ok(());
         }
         let Some(literal) = Literal::of(object, symbol) else { return Ok(()) };
-        let function = self.functions.iter_mut().find(|function| function.code == literal.code);
-        function
-            .map_or(Ok(()), |function| function.banks.entry(literal.bank).or_default().add(literal))
+        match self.functions.get_mut(&literal.code) {
+            Some(banks) => banks.entry(literal.bank).or_default().add(literal),
+            None => Ok(()),
+        }
     }
+}
+
+/// The literals of all functions in `object`, by their code.
+fn literals_of<'d>(object: &InputObject<'d>) -> HashMap<SectionIndex, LiteralsByBank<'d>> {
+    let mut all = HashMap::<SectionIndex, LiteralsByBank<'d>>::new();
+    let literals = object.cubin.symbol_indices();
+    for literal in literals.filter_map(|(_, symbol)| Literal::of(object, symbol)) {
+        let banks = all.entry(literal.code).or_default();
+        // What disagrees within one file does not count here.
+        let _ = banks.entry(literal.bank).or_default().add(literal);
+    }
+    all
 }
 
 /// A literal of a function.
@@ -90,7 +102,7 @@ impl<'d> Literal<'d> {
 }
 
 /// The literals in a bank, by their starts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct BankLiterals<'d> {
     by_start: BTreeMap<u64, &'d [u8]>,
 }
