@@ -344,6 +344,34 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
 }
 
 #[test]
+fn the_link_ends_at_lto_ir_that_the_library_does_not_take() {
+    let world = LtoFolder::new(CULD);
+    let partial = |name: &str| {
+        format!(
+            "culd info    : requested LTO but '{name}' not built for LTO so doing partial LTO\n"
+        )
+    };
+    let (saxpy, smooth) = (partial("saxpy.cubin"), partial("smooth.cubin"));
+    // The code is one of the compiler: it compiles when all inputs are read.
+    for (code, place, said_before) in
+        [(14, 0, String::new()), (14, 1, saxpy.clone()), (13, 1, format!("{saxpy}{smooth}"))]
+    {
+        let report = format!("$(printf 'refused {code} at {place} by /lib\nnewer\n.')");
+        world.compiler_and(&format!("said=\"{report}\" said=${{said%.}}; : > made"));
+        let done = world.run("a.ltoir saxpy.cubin b.ltoir smooth.cubin -o new");
+        assert_eq!(done.status.code(), Some(1));
+        let message = if code == 14 { "nvvm error" } else { "JIT compile failed" };
+        let fatal = format!("culd fatal   : elfLink {message}\n");
+        let said = said(&done);
+        let lines: String = said
+            .lines()
+            .filter(|line| !line.starts_with("  >>>"))
+            .fold(String::new(), |all, line| all + line + "\n");
+        assert_eq!(lines, said_before + &fatal, "{code} {place}");
+    }
+}
+
+#[test]
 fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
     let world = LtoFolder::new(CULD);
     world.compiler();

@@ -1,8 +1,8 @@
 //! `culd-lto`, running.
 //!
-//! In: requests. Out: outputs and lines. Guaranteed: the program is killed when the link is
-//! cancelled, and otherwise ends by itself when this process ends or needs it no more; its private
-//! folder is removed.
+//! In: requests. Out: outputs and lines. Guaranteed: the program is killed when the link needs it
+//! no more or is cancelled, and ends by itself when this process ends; its private folder is
+//! removed.
 //!
 //! The program is started as soon as LTO-IR is found, so that it loads NVIDIA's library while other
 //! inputs are compiled, and makes all compilations of the link.
@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::net::Shutdown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
@@ -20,6 +19,7 @@ use culd_link::{Cancel, Session};
 use culd_text::message;
 use thiserror::Error;
 
+use crate::messages::InputPlace;
 use crate::options::CommandOptions;
 use crate::os::child::{self, ChildError};
 use crate::os::host::{self, Socket};
@@ -72,9 +72,14 @@ pub(crate) enum LtoFailure {
     /// NVIDIA's library makes no objects.
     #[error("{0}")]
     NoObject(String),
-    /// NVIDIA's library has refused.
+    /// NVIDIA's library has refused: it does not take the input of the request at place `input`, or
+    /// it does not compile them.
     #[error("'{library}' refused (code {code})")]
-    Refused { code: i32, library: String, said: CompilerLog },
+    Refused { code: i32, library: String, said: CompilerLog, input: Option<usize> },
+    /// It does not take the piece of LTO-IR at `place`. nvlink's compiler looks at a piece as soon
+    /// as it is read.
+    #[error("{refusal}")]
+    NotTaken { refusal: Box<LtoFailure>, place: InputPlace },
 }
 
 impl LtoFailure {
@@ -96,6 +101,9 @@ pub(crate) const OPTION: &[u8] = b"--option";
 #[derive(Default)]
 pub(crate) struct LtoProgram {
     running: Option<RunningProgram>,
+    /// Programs that have been killed. To leave the memory of NVIDIA's libraries takes the system
+    /// 5 ms, for which the link does not wait before its end.
+    killed: Vec<RunningProgram>,
     /// There were processors for another one when this was started.
     had_room: bool,
 }
@@ -104,7 +112,8 @@ impl LtoProgram {
     /// Starts the program. If that fails, the first request reports the reason.
     pub(crate) fn start(options: &CommandOptions, session: &Session) -> Self {
         let had_room = has_room(options, session, 1);
-        LtoProgram { running: RunningProgram::start(options).ok(), had_room }
+        let running = RunningProgram::start(options).ok();
+        LtoProgram { running, had_room, ..LtoProgram::default() }
     }
 
     /// True if another program beside this one would have a processor. Of two looks one counts:
@@ -122,24 +131,31 @@ impl LtoProgram {
         cancel: Option<&Cancel>,
     ) -> Result<LtoOutput, LtoFailure> {
         let mut running = match self.running.take() {
-            Some(running) if !running.has_ended => running,
-            _ => RunningProgram::start(options)?,
+            Some(running) => running,
+            None => RunningProgram::start(options)?,
         };
         let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
         let lines = running.lines()?;
         let Some(reply) = reply else { return Err(LtoFailure::Failed(lines)) };
-        if words.windows(2).any(|pair| pair[0].as_ref() == OPTION && changes_compiler(&pair[1])) {
-            running.end_requests();
-        }
         self.running = Some(running);
+        if words.windows(2).any(|pair| pair[0].as_ref() == OPTION && changes_compiler(&pair[1])) {
+            self.no_more();
+        }
         output(reply, lines)
     }
 
     /// No request is likely to follow: the program ends while the link goes on.
     pub(crate) fn no_more(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.end_requests();
+        if let Some(mut running) = self.running.take() {
+            running.kill();
+            self.killed.push(running);
         }
+    }
+
+    /// Leaves the end of `other` to the end of this one.
+    pub(crate) fn keep(&mut self, mut other: LtoProgram) {
+        other.no_more();
+        self.killed.append(&mut other.killed);
     }
 }
 
@@ -162,8 +178,6 @@ struct RunningProgram {
     said: File,
     /// Bytes of it that earlier requests have read.
     heard: u64,
-    /// It takes no more requests.
-    has_ended: bool,
     _folder: Scratch,
 }
 
@@ -188,7 +202,7 @@ impl RunningProgram {
         command.stdout(stdout.map_err(ChildError::Temporary)?);
         command.stderr(stderr.map_err(ChildError::Temporary)?);
         let child = child::start_compiler(&mut command)?;
-        Ok(RunningProgram { child, socket, said, heard: 0, has_ended: false, _folder: folder })
+        Ok(RunningProgram { child, socket, said, heard: 0, _folder: folder })
     }
 
     /// The reply to a request; `None` if the program ended without one.
@@ -226,12 +240,8 @@ impl RunningProgram {
         Ok(culd_text::bytes(&new).lines().map(str::to_owned).collect())
     }
 
-    fn end_requests(&mut self) {
-        self.has_ended = true;
-        // The program may have ended.
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-
+    /// Ends the program. NVIDIA's libraries would take 7 ms to end by themselves, of which nothing
+    /// comes.
     fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -240,7 +250,7 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        self.end_requests();
+        self.kill();
         let _ = self.child.wait();
     }
 }
@@ -282,10 +292,13 @@ fn failure(report: &str, lines: Vec<String>) -> LtoFailure {
     let (first, log) = report.split_once('\n').unwrap_or((report, ""));
     if let Some((code, library)) =
         first.strip_prefix("refused ").and_then(|rest| rest.split_once(" by "))
+        && let (code, input) =
+            code.split_once(" at ").map_or((code, None), |(code, input)| (code, Some(input)))
         && let Ok(code) = code.parse()
     {
+        let input = input.and_then(|input| input.parse().ok());
         let said = CompilerLog { log: log.to_owned(), lines };
-        return LtoFailure::Refused { code, library: library.to_owned(), said };
+        return LtoFailure::Refused { code, library: library.to_owned(), said, input };
     }
     if let Some(why) = first.strip_prefix("no object: ") {
         return LtoFailure::NoObject(why.to_owned());
@@ -317,12 +330,14 @@ mod tests {
     #[test]
     fn reports_of_the_program_are_read() {
         let lines = || vec!["opt: no".to_owned()];
-        let LtoFailure::Refused { code, library, said } =
+        let LtoFailure::Refused { code, library, said, input } =
             failure("refused 5 by /a b/lib.so\nlog 1\nlog 2\n", lines())
         else {
             panic!("not refused");
         };
-        assert_eq!((code, library.as_str()), (5, "/a b/lib.so"));
+        assert_eq!((code, library.as_str(), input), (5, "/a b/lib.so", None));
+        let at = failure("refused 14 at 2 by /lib.so\n", Vec::new());
+        assert!(matches!(at, LtoFailure::Refused { code: 14, input: Some(2), .. }));
         assert_eq!((said.log.as_str(), said.lines), ("log 1\nlog 2\n", lines()));
         let failed = failure("failed: no library\nmore\n", Vec::new());
         assert_eq!(

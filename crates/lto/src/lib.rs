@@ -146,7 +146,20 @@ pub enum LtoError {
         log: String,
         /// Its info log.
         infos: String,
+        /// The input that it has not taken: a place in [`CompileTask::inputs`]. `None` if it has
+        /// taken all of them, or the refused one is not among them.
+        input: Option<usize>,
     },
+}
+
+impl LtoError {
+    /// The error about the input at `place`, if it is one about an input.
+    pub(crate) fn at_input(mut self, place: Option<usize>) -> Self {
+        if let LtoError::Refused { input, .. } = &mut self {
+            *input = place;
+        }
+        self
+    }
 }
 
 /// What `load` makes of NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the

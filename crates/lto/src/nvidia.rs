@@ -121,20 +121,23 @@ impl NvJitLink {
         }
         let names = inputs.iter().map(|input| self.text(input.name));
         let names = names.collect::<Result<Vec<_>, _>>()?;
-        let named = inputs.iter().zip(&names);
-        let mut all: Vec<(CompileInputKind, &[u8], &CStr)> =
-            named.map(|(input, name)| (input.kind, input.bytes, name.as_c_str())).collect();
+        let mut all: Vec<(Option<usize>, CompileInputKind, &[u8], &CStr)> = inputs
+            .iter()
+            .zip(&names)
+            .enumerate()
+            .map(|(place, (input, name))| (Some(place), input.kind, input.bytes, name.as_c_str()))
+            .collect();
         if let Some(roots) = roots {
             let first = roots_come_first(self.functions.release(), options);
             let place = if first { 0 } else { all.len() };
-            all.insert(place, (CompileInputKind::LtoIr, roots, c"roots"));
+            all.insert(place, (None, CompileInputKind::LtoIr, roots, c"roots"));
         }
         if want == LtoTarget::Object && self.needs_other_code() {
-            all.push((CompileInputKind::Ptx, OTHER_CODE, c"other"));
+            all.push((None, CompileInputKind::Ptx, OTHER_CODE, c"other"));
         }
         let link = self.link(options)?;
-        for (kind, bytes, name) in all {
-            link.add(kind, bytes, name)?;
+        for (place, kind, bytes, name) in all {
+            link.add(kind, bytes, name).map_err(|error| error.at_input(place))?;
         }
         // SAFETY: a handle of the library's.
         link.check(unsafe { (self.functions.complete)(link.handle) })?;
@@ -153,7 +156,8 @@ impl NvJitLink {
     /// It does not take the options or the input.
     pub fn check(&self, options: &[String], input: &CompileInput<'_>) -> Result<(), LtoError> {
         let name = self.text(input.name)?;
-        self.link(options)?.add(input.kind, input.bytes, &name)
+        let added = self.link(options)?.add(input.kind, input.bytes, &name);
+        added.map_err(|error| error.at_input(Some(0)))
     }
 
     /// A link with `options`.
@@ -240,6 +244,7 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
         code,
         log: program.log(),
         infos: String::new(),
+        input: None,
     };
     if code != 0 {
         return Err(refused(code));
@@ -379,7 +384,7 @@ impl HandleGuard<'_> {
 
     fn refused(&self, code: c_int) -> LtoError {
         let path = self.compiler.path.clone();
-        LtoError::Refused { path, code, log: self.errors(), infos: self.infos() }
+        LtoError::Refused { path, code, log: self.errors(), infos: self.infos(), input: None }
     }
 
     fn errors(&self) -> String {

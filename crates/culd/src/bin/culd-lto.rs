@@ -25,16 +25,19 @@ const USAGE: &str = "\
 usage: culd-lto [--toolkit DIR]...
 Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto, which sends requests to standard
 input, a socket:
-  ptx|object|image [--roots TEXT] [--option WORD]... [--input ltoir|fatbin|cubin NAME BYTES]...
+  ptx|object|image|check [--roots TEXT] [--option WORD]...
+      [--input ltoir|fatbin|cubin NAME BYTES]...
 The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
-makes LTO-IR of it.
+makes LTO-IR of it. 'check' compiles nothing: its output is empty.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
-A reply is 'made by PATH' and the output, or 'refused CODE by PATH', each with the library's log in
-the lines behind it, or 'no object: WHY' from a library that makes none, or 'failed: WHY'.";
+A reply is 'made by PATH' and the output, or 'refused CODE by PATH', or 'refused CODE at N by PATH'
+for input N of the request, counted from 0, each with the library's log in the lines behind it, or
+'no object: WHY' from a library that makes none, or 'failed: WHY'.";
 
 /// What a request asks for.
 struct CompileRequest {
-    want: LtoTarget,
+    /// `None`: nothing but whether the library takes the inputs.
+    want: Option<LtoTarget>,
     options: Vec<String>,
     inputs: Vec<(CompileInputKind, String, Vec<u8>)>,
     roots: Roots,
@@ -131,8 +134,9 @@ impl LtoReply {
 
     fn without_output(error: &LtoError) -> Self {
         let report = match error {
-            LtoError::Refused { path, code, log, .. } => {
-                format!("refused {code} by {}\n{log}", shown(path))
+            LtoError::Refused { path, code, log, input, .. } => {
+                let at = input.map(|place| format!("at {place} ")).unwrap_or_default();
+                format!("refused {code} {at}by {}\n{log}", shown(path))
             }
             LtoError::NoObject { .. } => format!("no object: {error}\n"),
             error => return LtoReply::failed(error.to_string()),
@@ -152,7 +156,7 @@ fn compile(
     toolkits: &[PathBuf],
 ) -> Result<LtoReply, LtoError> {
     // An object needs roots if the library makes none.
-    if request.want != LtoTarget::Object || library.needs_other_code() {
+    if request.want != Some(LtoTarget::Object) || library.needs_other_code() {
         request.make_roots(toolkits);
     }
     let roots = match request.roots {
@@ -162,14 +166,35 @@ fn compile(
     let inputs = request.inputs.iter();
     let inputs: Vec<CompileInput<'_>> =
         inputs.map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes }).collect();
+    let Some(want) = request.want else {
+        check(library, &request.options, &inputs)?;
+        let report = format!("made by {}\n", shown(library.path()));
+        return Ok(LtoReply { report, bytes: Some(Vec::new()) });
+    };
     let made = library.compile(&CompileTask {
         options: &request.options,
         inputs: &inputs,
-        want: request.want,
+        want,
         roots: roots.as_deref(),
     })?;
     let report = format!("made by {}\n{}", shown(library.path()), made.log);
     Ok(LtoReply { report, bytes: Some(made.bytes) })
+}
+
+/// Has the library take `inputs` one by one.
+fn check(
+    library: &NvJitLink,
+    options: &[String],
+    inputs: &[CompileInput<'_>],
+) -> Result<(), LtoError> {
+    inputs.iter().enumerate().try_for_each(|(place, input)| {
+        library.check(options, input).map_err(|mut error| {
+            if let LtoError::Refused { input: Some(input), .. } = &mut error {
+                *input = place;
+            }
+            error
+        })
+    })
 }
 
 /// A name or path in one line.
@@ -201,9 +226,10 @@ impl CompileRequest {
         let mut words = words.into_iter();
         let mut word = || words.next().ok_or_else(|| USAGE.to_owned());
         let want = match word()?.as_slice() {
-            b"ptx" => LtoTarget::Ptx,
-            b"object" => LtoTarget::Object,
-            b"image" => LtoTarget::Cubin,
+            b"ptx" => Some(LtoTarget::Ptx),
+            b"object" => Some(LtoTarget::Object),
+            b"image" => Some(LtoTarget::Cubin),
+            b"check" => None,
             _ => return Err(USAGE.to_owned()),
         };
         let mut request =

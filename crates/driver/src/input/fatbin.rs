@@ -9,7 +9,7 @@ use super::gathered::{DeviceCode, InputEvent, InputStop, LtoPiece};
 use super::select::{ImageForm, ImageOffer, choose};
 use super::walk::InputSource;
 use crate::hints::{self, UnlinkedReason};
-use crate::messages::InputError;
+use crate::messages::{InputError, InputPlace};
 use crate::options::{OptionId, Target};
 use crate::registration::ModuleNumber;
 
@@ -109,7 +109,8 @@ impl<'a> Gatherer<'a, '_> {
     ) {
         let (name, fatbin) = (source.name.clone(), packed.is_some());
         let PackedLto { sibling, options } = packed.unwrap_or_default();
-        let part = LtoPiece { fatbin, name, bytes, module, sibling, options };
+        let place = InputPlace::default();
+        let part = LtoPiece { fatbin, name, bytes, module, sibling, options, place };
         self.found.has_lto = true;
         self.found.lto.push(part);
         self.events.push(InputEvent::Lto(module));

@@ -9,7 +9,7 @@ use culd_link::{Dialect, Input, Severity};
 use crate::hints::UnlinkedCode;
 #[cfg(feature = "lto")]
 use crate::lto_program::LtoProgram;
-use crate::messages::{InputError, Line};
+use crate::messages::{InputError, InputPlace, Line};
 use crate::options::{CommandOptions, OptionId};
 use crate::registration::{ModuleNumber, Registration};
 
@@ -236,6 +236,8 @@ pub(crate) struct LtoPiece<'a> {
     pub(crate) sibling: Option<FatbinEntry<'a>>,
     /// The options with which it was compiled, as far as they stand beside it.
     pub(crate) options: &'a [u8],
+    /// Where it stands.
+    pub(crate) place: InputPlace,
 }
 
 /// A cubin of LTO-IR, and where the last LTO-IR stood: behind how many of the other inputs.

@@ -18,7 +18,7 @@ use super::gathered::{
 use super::ptx::{CompileError, PtxCompiler};
 use crate::hints::{UnlinkedCode, UnlinkedReason};
 use crate::interfaces;
-use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};
+use crate::messages::{Cause, Ignored, InputError, InputPlace, Line, LineKind, warning_severity};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::files::{InputBytes, Store};
 
@@ -75,7 +75,7 @@ pub(super) fn ready<'a>(
         compiler().compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
-    let mut finish = Finish { options, store, found, lines };
+    let mut finish = Finish { options, store, found, lines, lto_pieces: 0 };
     for event in events {
         let piece = match event {
             InputEvent::Line(line) => {
@@ -83,7 +83,7 @@ pub(super) fn ready<'a>(
                 continue;
             }
             InputEvent::Lto(_) => {
-                finish.found.lto_place = finish.found.inputs.len();
+                finish.lto();
                 continue;
             }
             InputEvent::Piece(piece) => piece,
@@ -233,9 +233,21 @@ struct Finish<'a, 'f, 'o> {
     store: &'a Store,
     found: &'f mut Inputs<'a>,
     lines: &'f mut Vec<Line>,
+    /// How many pieces of LTO-IR there have been.
+    lto_pieces: usize,
 }
 
 impl<'a> Finish<'a, '_, '_> {
+    /// Notes the place of the next piece of LTO-IR.
+    fn lto(&mut self) {
+        let place = InputPlace { inputs: self.found.inputs.len(), lines: self.lines.len() };
+        self.found.lto_place = place.inputs;
+        if let Some(piece) = self.found.lto.get_mut(self.lto_pieces) {
+            piece.place = place;
+        }
+        self.lto_pieces += 1;
+    }
+
     fn say(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
         self.lines.push(Line::about(severity, cause).with_notes(notes));
     }

@@ -25,7 +25,7 @@ use crate::input::{
     PartReason, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
-use crate::messages::{Cause, InputError, Line, LineKind};
+use crate::messages::{Cause, InputError, InputPlace, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 /// libnvJitLink's code for a failed compilation.
@@ -131,6 +131,13 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
+        let made = self.compile_all();
+        self.program.no_more();
+        self.found.lto_program = Some(self.program);
+        made
+    }
+
+    fn compile_all(&mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.check_options()?;
         let words = words(self.options, self.rules, &self.compilation);
@@ -218,10 +225,23 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                     pieces.map(|(name, value)| format!("{option}={value} in '{name}'"));
                 let notes = vec![format!("{one}, {other}"), OPTIONS_HINT.to_owned()];
                 let error = InputError::LtoOptions(option);
-                self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+                let line = Line::about(Severity::Fatal, error).with_notes(notes);
+                // nvlink has taken each piece when it had read it, and compares options at the end.
+                if let Some(failure) = self.not_taken() {
+                    return Err(self.failed(failure));
+                }
+                self.lines.push(line);
                 Err(InputStop)
             }
         }
+    }
+
+    /// The refusal of a piece that the library does not take, if there is one.
+    fn not_taken(&mut self) -> Option<LtoFailure> {
+        let LinkTime { options, session, target, found, program, .. } = self;
+        let task = LtoTask { options, session, words: &[], arch: target.name, parts: &found.lto };
+        let refusal = task.check(program).err();
+        refusal.filter(|failure| matches!(failure, LtoFailure::NotTaken { .. }))
     }
 
     /// Reports the fault in the words for the compiler.
@@ -360,6 +380,13 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// Reports why there is no output, as far as possible in nvlink's words.
     pub(super) fn failed(&mut self, failure: LtoFailure) -> InputStop {
+        let failure = match failure {
+            LtoFailure::NotTaken { refusal, place } => {
+                self.end_at(place);
+                *refusal
+            }
+            failure => failure,
+        };
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let (why, mut notes) = (failure.to_string(), failure.notes());
         let error = match failure {
@@ -385,6 +412,12 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         };
         self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
         InputStop
+    }
+
+    /// Drops what is behind an input at this place, which ends the link.
+    fn end_at(&mut self, InputPlace { inputs, lines }: InputPlace) {
+        self.lines.truncate(lines);
+        self.found.inputs.truncate(inputs);
     }
 
     /// Prints the libraries' lines.

@@ -29,6 +29,7 @@ use culd_link::{Dialect, Session};
 
 use crate::input::{LinkCubin, LtoPiece};
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, OPTION};
+use crate::messages::InputPlace;
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 use agreement::LtoCompilation;
@@ -148,12 +149,32 @@ impl LtoTask<'_, '_> {
         Ok(made)
     }
 
+    /// Has the library take all parts, and compile nothing.
+    fn check(&self, program: &mut LtoProgram) -> Result<(), LtoFailure> {
+        self.run(program, &self.request("check", None, &[], None)).map(drop)
+    }
+
     fn run(
         &self,
         program: &mut LtoProgram,
         request: &[Cow<'_, [u8]>],
     ) -> Result<LtoOutput, LtoFailure> {
-        program.compile(request, self.options, self.session.cancel())
+        let made = program.compile(request, self.options, self.session.cancel());
+        made.map_err(|refusal| match self.not_taken(&refusal) {
+            Some(place) => LtoFailure::NotTaken { refusal: Box::new(refusal), place },
+            None => refusal,
+        })
+    }
+
+    /// The place of the part that the library has not taken.
+    fn not_taken(&self, failure: &LtoFailure) -> Option<InputPlace> {
+        match *failure {
+            // nvlink reports that of a later target when it compiles.
+            LtoFailure::Refused { code, input: Some(place), .. } if !link::is_of_compiler(code) => {
+                self.parts.get(place).map(|part| part.place)
+            }
+            _ => None,
+        }
     }
 
     /// The words of a request for `what`, which the library's option `word` asks for, if it needs

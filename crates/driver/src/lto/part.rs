@@ -279,6 +279,7 @@ impl<'a> LinkTime<'a, '_> {
             let cubin = self.guess(&guess, send);
             Some((cubin, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
         });
+        self.program.keep(program);
         let Some((cubin, verdict)) = both else { return self.cubin_of_object(names) };
         match verdict {
             Verdict::Equal(said) => {

@@ -178,3 +178,9 @@ pub(crate) fn warning_severity(options: &CommandOptions) -> Option<Severity> {
         false => Some(Severity::Warning),
     }
 }
+/// The place of an input: how many inputs of the link and how many lines are in front of it.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct InputPlace {
+    pub(crate) inputs: usize,
+    pub(crate) lines: usize,
+}

@@ -13,8 +13,8 @@ use culd_link::Severity;
 
 pub(crate) use files::FileError;
 pub use input::{Ignored, InputError};
-pub(crate) use line::warning_severity;
 pub use line::{Cause, Line, LineKind, NOTE};
+pub(crate) use line::{InputPlace, warning_severity};
 
 use crate::options::{CommandOptions, OptionId, UsageError};
 

@@ -314,6 +314,11 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
     LtoFamily {
         name: "beside",
         links: &[
+            // LTO-IR that no release takes ends the link where it stands.
+            ("needs.ptx parts.o unknown.ltoir needss.o -lcudadevrt", &[]),
+            ("parts24.o needss.o unknown.ltoir more32.o x.ptx -lcudadevrt", &[]),
+            ("parts24.o more32.o needss.o -lcudadevrt unknown.ltoir", &[]),
+            ("parts24.o unknown.ltoir more.o -lcudadevrt", &[]),
             ("parts24.o more.o -lcudadevrt", &[]),
             ("parts.o more24.o -lcudadevrt", &[]),
             ("parts24.o more24.o -lcudadevrt", &[]),

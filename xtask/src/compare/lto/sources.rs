@@ -270,9 +270,12 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     SOURCES.iter().find(|one| one.0 == name).map(|one| one.1)
 }
 
+/// The name of a file with the begin of LTO-IR, and of no version.
+const UNKNOWN: &str = "unknown.ltoir";
+
 /// True for the name of a file with LTO-IR.
 pub(super) fn is_lto(name: &str) -> bool {
-    kind_of(name).is_some_and(|kind| kind.words.contains("lto"))
+    name == UNKNOWN || kind_of(name).is_some_and(|kind| kind.words.contains("lto"))
 }
 
 /// The kind of the file called `name`, if it is the file of a source.
@@ -284,8 +287,11 @@ fn kind_of(name: &str) -> Option<&'static FileKind> {
 
 /// Makes the file called `name` in `folder` if it is the file of a source.
 pub(crate) fn make(oracle: &Oracle, arch: &str, folder: &Path, name: &str) -> Result<()> {
-    let Some(&FileKind { ending, words }) = kind_of(name) else { return Ok(()) };
     let file = folder.join(name);
+    if name == UNKNOWN {
+        return Ok(fs::write(file, [&b"\xed\x43\x4e\x7f"[..], &[0; 60]].concat())?);
+    }
+    let Some(&FileKind { ending, words }) = kind_of(name) else { return Ok(()) };
     if file.exists() {
         return Ok(());
     }
