@@ -482,7 +482,11 @@ impl JitLink {
             .collect();
         let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
         let failed = outcome.image.is_none();
-        let failure = failed.then(|| failure(&outcome.diagnostics));
+        let ended = match options.lto || !dialect.jit_ends_complete {
+            true => "finish",
+            false => "complete",
+        };
+        let failure = failed.then(|| failure(&outcome.diagnostics, ended));
         let undefined = |line: &LinkDiagnostic| matches!(line.message, Message::Undefined { .. });
         let lost = failed && outcome.diagnostics.iter().any(undefined);
         let mut errors = String::new();
@@ -600,15 +604,15 @@ fn is_logged(message: &Message) -> bool {
 }
 
 /// The result of a link that failed: a bad input, one that conflicts with earlier ones, or an error
-/// of the program as a whole.
-fn failure(diagnostics: &[LinkDiagnostic]) -> Refusal {
+/// of the program as a whole, which the step `ended` has reported.
+fn failure(diagnostics: &[LinkDiagnostic], ended: &str) -> Refusal {
     let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
     match errors.find_map(|line| bad_file(&line.message)) {
         Some(file) => {
             let file = if file == NO_NAME { "" } else { file };
             (ResultCode::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
         }
-        None => (ResultCode::Internal, "ERROR 9: finish\n".to_owned()),
+        None => (ResultCode::Internal, format!("ERROR 9: {ended}\n")),
     }
 }
 

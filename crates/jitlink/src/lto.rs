@@ -349,15 +349,7 @@ fn refusal(error: LtoError) -> CompileFailure {
     let said = format!("error   : LTO-IR cannot be compiled: {error}\n");
     match error {
         LtoError::Refused { code, log, infos, .. } => {
-            let codes = [
-                ResultCode::InvalidInput,
-                ResultCode::PtxCompile,
-                ResultCode::Internal,
-                ResultCode::IncorrectInputType,
-                ResultCode::ArchMismatch,
-                ResultCode::LtoNotEnabled,
-            ];
-            let code = codes.into_iter().find(|known| *known as i32 == code);
+            let code = ResultCode::of(code).filter(|code| *code != ResultCode::Success);
             let line = |line: &str| match line.strip_suffix('\n') {
                 Some(line) => format!("{}\n", culd_text::escaped(line)),
                 None => culd_text::escaped(line).into_owned(),

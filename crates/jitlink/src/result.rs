@@ -15,14 +15,46 @@ pub enum ResultCode {
     PtxCompile = 4,
     NvvmCompile = 5,
     Internal = 6,
+    Threadpool = 7,
     UnrecognizedInput = 8,
+    Finalize = 9,
     NullInput = 10,
     IncompatibleOptions = 11,
     IncorrectInputType = 12,
     ArchMismatch = 13,
+    OutdatedLibrary = 14,
+    MissingFatbin = 15,
     UnrecognizedArch = 16,
     UnsupportedArch = 17,
     LtoNotEnabled = 18,
+}
+
+impl ResultCode {
+    /// The code with this number, in whichever function NVIDIA's library returns it.
+    pub(crate) fn of(number: i32) -> Option<ResultCode> {
+        const ALL: [ResultCode; 19] = [
+            ResultCode::Success,
+            ResultCode::UnrecognizedOption,
+            ResultCode::MissingArch,
+            ResultCode::InvalidInput,
+            ResultCode::PtxCompile,
+            ResultCode::NvvmCompile,
+            ResultCode::Internal,
+            ResultCode::Threadpool,
+            ResultCode::UnrecognizedInput,
+            ResultCode::Finalize,
+            ResultCode::NullInput,
+            ResultCode::IncompatibleOptions,
+            ResultCode::IncorrectInputType,
+            ResultCode::ArchMismatch,
+            ResultCode::OutdatedLibrary,
+            ResultCode::MissingFatbin,
+            ResultCode::UnrecognizedArch,
+            ResultCode::UnsupportedArch,
+            ResultCode::LtoNotEnabled,
+        ];
+        ALL.get(usize::try_from(number).ok()?).copied()
+    }
 }
 
 /// The kind of an input, as the caller says.
@@ -84,5 +116,17 @@ impl InputType {
             InputType::Index => false,
             InputType::Any => !matches!(found, Format::Unknown | Format::Bitcode),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_found_by_their_numbers() {
+        let found = (0..19).map(|number| ResultCode::of(number).map(|code| code as i32));
+        assert!(found.eq((0..19).map(Some)));
+        assert_eq!([ResultCode::of(-1), ResultCode::of(19)], [None; 2]);
     }
 }

@@ -123,14 +123,17 @@ fn the_image_is_that_of_the_rust_library_but_for_the_tool_note() {
 
 #[test]
 fn what_is_wrong_with_a_program_is_in_the_error_log() {
-    let (_, mut handle) = create(&["-arch=sm_90", "-verbose"]);
-    assert_eq!(add(handle, CUBIN, &bytes("saxpy.cubin"), "s"), SUCCESS);
-    assert_eq!(complete(handle), INTERNAL);
-    let log = error_log(handle);
-    assert!(log.contains("error   : Undefined reference to 'smooth' in 's'\n"), "{log}");
-    assert!(log.ends_with("ERROR 9: finish\n"), "{log}");
-    assert_eq!(cubin(handle), Err(INTERNAL));
-    destroy(&mut handle);
+    for (dialect, end) in [("13.0", "ERROR 9: finish\n"), ("13.1", "ERROR 9: complete\n")] {
+        let dialect = format!("-dialect={dialect}");
+        let (_, mut handle) = create(&["-arch=sm_90", "-verbose", &dialect]);
+        assert_eq!(add(handle, CUBIN, &bytes("saxpy.cubin"), "s"), SUCCESS);
+        assert_eq!(complete(handle), INTERNAL);
+        let log = error_log(handle);
+        assert!(log.contains("error   : Undefined reference to 'smooth' in 's'\n"), "{log}");
+        assert!(log.ends_with(end), "{log}");
+        assert_eq!(cubin(handle), Err(INTERNAL));
+        destroy(&mut handle);
+    }
 
     // NVIDIA's library returns success here (docs/JITLINK.md).
     let (_, mut handle) = create(&["-arch=sm_90"]);

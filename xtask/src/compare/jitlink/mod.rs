@@ -520,11 +520,12 @@ fn timeless(line: &str) -> String {
         }
         // Images are compared by themselves.
         None if line.starts_with("cubin: 0, ") => "cubin: 0".to_owned(),
-        // The number is that of the last error in the process, in any link.
-        None if line.starts_with("ERROR ") && line.ends_with(": finish") => {
-            "ERROR: finish".to_owned()
+        None => {
+            // The number is that of the last error in the process, in any link.
+            let ends = |step: &&&str| line.starts_with("ERROR ") && line.ends_with(**step);
+            let step = [": finish", ": complete"].iter().find(ends);
+            step.map_or(line.to_owned(), |step| format!("ERROR{step}"))
         }
-        None => line.to_owned(),
     }
 }
 
