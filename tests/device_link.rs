@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use culd_fatbin::container::{Encoding, containers};
+use culd_fatbin::header::flag;
 use culd_fatbin::host::{HostObject, ModuleIds};
 use culd_fatbin::writer::{ImageTarget, InputImage};
 use culd_testkit::fixtures::case;
@@ -455,6 +456,31 @@ fn before_cuda_13_all_lines_reach_nvcc_and_fatbinary() {
         }
         fs::remove_dir_all(dir.join("tk")).unwrap();
         fs::remove_dir_all(dir.join("toolkit")).unwrap();
+    }
+}
+
+/// nvcc 11.8, 12.4 and 13.0 to 13.5 give nvlink and fatbinary no `-g` for optimized code.
+#[test]
+fn optimized_code_is_not_packed_as_code_for_a_debugger() {
+    let world = world();
+    let dir = world.path();
+    let nvcc = shadow(dir).join("nvcc");
+    for (options, for_debugger, has_names) in [
+        (&["-G"][..], true, true),
+        (&["-G", "-dopt=on"], false, true),
+        (&["--dopt", "on", "-G", "-lineinfo"], false, true),
+        (&["-lineinfo"], false, true),
+        (&["-dopt=on"], false, false),
+    ] {
+        let link = ["-arch=sm_90", "-dlink", "-fatbin", "saxpy.o", "smooth.o", "-w", "-o", "d"];
+        let words = [&link[..], options].concat();
+        let done = run(&nvcc, nvcc.to_str().unwrap(), &words, dir);
+        assert!(done.status.success(), "{}", said(&done));
+        let file = fs::read(dir.join("d")).unwrap();
+        let container = containers(&file).next().unwrap().unwrap();
+        let entry = container.entries().next().unwrap().unwrap();
+        let found = (entry.has(flag::DEBUG), !entry.ident().is_empty());
+        assert_eq!(found, (for_debugger, has_names), "{options:?}");
     }
 }
 

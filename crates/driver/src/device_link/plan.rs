@@ -93,7 +93,9 @@ impl DeviceLinkPlan {
         for input in &line.inputs {
             check_input(input, line, form == DeviceLinkForm::Object && !relocatable)?;
         }
-        let (debug, lines) = (line.has(NvccOptionId::Debug), line.has(NvccOptionId::Lineinfo));
+        let debug = line.is_for_debugger();
+        let lines =
+            [NvccOptionId::Debug, NvccOptionId::Lineinfo].into_iter().any(|id| line.has(id));
         let mut packing = packing(line)?;
         packing.all |= debug || relocatable;
         let extension = match form {
@@ -109,7 +111,7 @@ impl DeviceLinkPlan {
             packing,
             debug,
             ident: match () {
-                () if debug || lines => named(&line.inputs),
+                () if lines => named(&line.inputs),
                 () if lto => b"lto".to_vec(),
                 () => Vec::new(),
             },
@@ -202,7 +204,7 @@ fn before(line: &CommandLine, profile: &Profile) -> Vec<OsString> {
             "--warning-as-error",
         ),
         (line.has(NvccOptionId::NoWarnings), "-w"),
-        (line.has(NvccOptionId::Debug), "-g"),
+        (line.is_for_debugger(), "-g"),
     ] {
         words.extend(given.then(|| OsString::from(word)));
     }

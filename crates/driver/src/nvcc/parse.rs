@@ -42,6 +42,11 @@ impl CommandLine {
         self.values[id as usize].is_some()
     }
 
+    /// True for code for a debugger. That of `-G -dopt=on` only has lines of source files.
+    pub(crate) fn is_for_debugger(&self) -> bool {
+        self.has(NvccOptionId::Debug) && !self.has(NvccOptionId::OptimizedDebug)
+    }
+
     /// The values of a list.
     pub(crate) fn list(&self, id: NvccOptionId) -> &[OsString] {
         self.values[id as usize].as_deref().unwrap_or_default()

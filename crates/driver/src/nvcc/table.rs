@@ -12,8 +12,8 @@ use NvccOptionArity::{Bool, Choice, List, Nothing, Number, One};
 pub(crate) enum NvccOptionId {
     Arch, Code, Generate, DeviceLink, Cubin, Fatbin, Relocatable, Lto, Output, Library,
     LibraryPath, NvlinkWords, HostWords, FatbinaryWords, PtxasWords, NoWarnings, Werror,
-    ResourceUsage, Debug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters, SplitCompile,
-    SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile, ForwardCompiler, ForwardLinker,
+    ResourceUsage, Debug, OptimizedDebug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters,
+    SplitCompile, SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile, ForwardCompiler, ForwardLinker,
     ForwardBoth, NoDeviceLink, CudaRuntime, Verbose,
 }
 
@@ -120,7 +120,7 @@ pub(super) static TABLE: &[NvccOptionRow] = &[
     row("optimization-info", "opt-info", List, Front),
     row("optimize", "O", Number, None),
     row("Ofast-compile", "Ofc", Choice(FAST), None),
-    row("dopt", "dopt", Choice(&["on"]), None),
+    row("dopt", "dopt", Choice(&["on"]), Set(NvccOptionId::OptimizedDebug)),
     row("dlink-time-opt", "dlto", Nothing, Set(NvccOptionId::Lto)),
     row("lto", "lto", Nothing, Set(NvccOptionId::Lto)),
     row("gen-opt-lto", "gen-opt-lto", Nothing, None),

@@ -54,6 +54,8 @@ const LINKS: &[(&str, &[&str])] = &[
     ("library", &["main.o", "rules.o", "-L.", "-lshapes"]),
     ("shared", &["-shared", "-Xcompiler=-fPIC", "main.o", "rules.o", "-L.", "-lshapes"]),
     ("lines", &["-lineinfo", "main.o", "rules.o", "libshapes.a"]),
+    ("debug", &["-G", "main.o", "rules.o", "libshapes.a"]),
+    ("optimized debug", &["-dopt=on", "-G", "main.o", "rules.o", "libshapes.a"]),
     ("all", &["-Xfatbin", "-compress-all", "main.o", "rules.o", "libshapes.a"]),
     ("small", &["--compress-mode=size", "main.o", "rules.o", "libshapes.a"]),
     ("relocatable", &["-r", "main.o", "rules.o", "libshapes.a"]),

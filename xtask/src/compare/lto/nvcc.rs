@@ -44,9 +44,7 @@ const LINKS: &[&str] = &["parts.o more.o", "parts.o more.o needss.o", "child.o x
 const KINDS: &[&[&str]] = &[&["-cubin"], &["-fatbin"], &["-ptx"], &["-r", "-cubin"]];
 
 pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
-    let shadows = [shadow(bench, "culd", None)?];
-    let nvlink = bench.tools.oracle.tool("nvlink");
-    let reference = shadow(bench, "nvlink", Some(&nvlink))?;
+    let (reference, shadow) = (toolkit(bench)?, shadow(bench)?);
     for set in SETS {
         let mark = if set.contains('\t') { '\t' } else { ' ' };
         let options: Vec<&str> = set.split(mark).filter(|word| !word.is_empty()).collect();
@@ -69,7 +67,7 @@ pub(super) fn run(bench: &mut LtoBench) -> Result<()> {
                     nvcc
                 };
                 let theirs = link_with(words(&reference), &folder)?;
-                let ours = link_with(words(&shadows[0]), &folder)?;
+                let ours = link_with(words(&shadow), &folder)?;
                 let all: Vec<String> = options
                     .iter()
                     .chain(kind.iter())
@@ -119,8 +117,10 @@ fn difference(
     match (&theirs.output, &ours.output) {
         (None, None) => None,
         (Some(expected), Some(actual)) if expected.starts_with(b"\x7fELF") => {
-            let mut arguments = vec![format!("-arch={}", bench.arch)];
+            // nvcc adds the library.
+            let mut arguments = bench.fixed(false).ok()?;
             arguments.extend_from_slice(words);
+            arguments.push("-lcudadevrt".to_owned());
             culd_testkit::reference::compare::outputs_in(&arguments, folder, expected, actual).err()
         }
         (Some(expected), Some(actual)) if words.iter().any(|word| word == "-fatbin") => {
@@ -161,17 +161,19 @@ fn object(bench: &LtoBench, folder: &Path, file: &str, options: &[&str]) -> Resu
     sources::nvcc(&bench.tools.oracle, folder, &words)
 }
 
-/// A shadow of the toolkit with this linker, or with culd. The paths of both have the same length.
-fn shadow(bench: &LtoBench, name: &str, linker: Option<&Path>) -> Result<PathBuf> {
-    let dir = bench.folder.join(format!("cuda-{name:->6}"));
+/// The toolkit under another path. That of [`shadow`] has the same length, as far as notes tell.
+fn toolkit(bench: &LtoBench) -> Result<PathBuf> {
+    let dir = bench.folder.join("cuda-nvlink");
+    std::os::unix::fs::symlink(bench.tools.oracle.toolkit(), &dir)?;
+    Ok(dir)
+}
+
+/// A shadow of the toolkit with culd, whose nvcc links device code without nvlink.
+fn shadow(bench: &LtoBench) -> Result<PathBuf> {
+    let dir = bench.folder.join("cuda---culd");
     let mut command = Command::new(&bench.tools.candidate);
     command.arg("install-shadow").arg(&dir).arg("--cuda").arg(bench.tools.oracle.toolkit());
     let run = process::run(&mut command, super::LIMIT)?;
     ensure!(run.status.success(), "{command:?}: {}", run.stderr_text());
-    if let Some(linker) = linker {
-        let program = dir.join("bin/nvlink");
-        fs::remove_file(&program)?;
-        std::os::unix::fs::symlink(linker, program)?;
-    }
     Ok(dir)
 }
