@@ -261,6 +261,50 @@ fn the_json_of_a_link_is_that_of_serde() {
     assert!(compared > 200 && rows > 2000, "{compared} links, {rows} sections");
 }
 
+/// Copies of functions that were replaced bring nothing, and no section has more than its bytes.
+#[test]
+fn what_inputs_bring_to_a_section_lies_side_by_side() {
+    let session = Session::serial();
+    let (mut pieces, mut functions) = (0, 0);
+    for case in case::all().expect("recorded cases") {
+        let options = case_options(&case, &case.arguments()).expect("options");
+        let files = case.inputs().expect("inputs");
+        let inputs: Vec<Input<'_>> =
+            files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+        let Some(image) = culd_link::prepare(&session, &inputs, &options).image else { continue };
+        let account = image.account(&session);
+        let mut link = reported(&options, LinkedCode::Account(&account));
+        link.objects = (0..inputs.len()).collect();
+        let report = Report::of_link(link);
+        let image = &report.images[0];
+        for section in &image.sections {
+            // Local kernels of one name share their shared memory.
+            if image.section_kind(section).category == Category::Shared {
+                continue;
+            }
+            let name = format!("{}: {}", case.name, image.section_name(section));
+            let mut end = 0;
+            for &(_, offset, bytes) in &section.pieces {
+                assert!(offset >= end && bytes > 0, "{name}: {:?}", section.pieces);
+                end = offset + bytes;
+                pieces += 1;
+            }
+            assert!(end <= section.bytes, "{name}: {} bytes, {:?}", section.bytes, section.pieces);
+        }
+        for function in &image.functions {
+            let Some(section) = function.section.map(|place| &image.sections[place]) else {
+                continue;
+            };
+            let of_function = section.function.map(|place| &image.functions[place].name);
+            if of_function == Some(&function.name) && section.input.is_some() {
+                assert_eq!(section.input, function.input, "{}: {}", case.name, function.name);
+                functions += 1;
+            }
+        }
+    }
+    assert!(pieces > 200 && functions > 200, "{pieces} pieces, {functions} functions");
+}
+
 #[test]
 fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
     let session = Session::serial();
@@ -366,6 +410,42 @@ fn standard_output_is_for_text_alone() {
         assert!(run.status == 1 && run.stderr.contains(note), "{option}: {}", run.stderr);
     }
     assert!(!place.join("-").exists());
+}
+
+/// A file that a shell opened for standard output, and a path to it.
+#[test]
+fn a_file_for_standard_output_has_no_room_for_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    quickstart(place);
+    let link = |words: &[&str]| {
+        let mut run = Command::new(CULD);
+        run.args(["-arch=sm_90", "saxpy.cubin", "smooth.cubin"]).args(words).current_dir(place);
+        let file = fs::File::create(place.join("all")).expect("a file");
+        let run = run.stdout(file).output().expect("it runs");
+        (run.status.success(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let refused = |option: &str, words: &[&str]| {
+        let other =
+            if words.iter().any(|word| word.starts_with("--map")) { "map" } else { "output-file" };
+        let line = format!("Could not write '-' (--{option}): it is the file of '--{other}' too");
+        let (done, said) = link(words);
+        assert!(!done && said.contains(&line), "{words:?}: {said}");
+        assert_eq!(fs::read(place.join("all")).expect("it"), b"", "{words:?}");
+    };
+    refused("report", &["-o", "/dev/stdout", "--report=-"]);
+    refused("cref", &["-o", "all", "--cref"]);
+    refused("why-live", &["-o", "o", "--why-live=*", "--map=/dev/stdout"]);
+    refused("report", &["-o", "o", "--report=-", "--map=./all"]);
+    for words in [
+        &["-o", "o", "--report=-", "--map=-", "--cref"][..],
+        &["-o", "/dev/stdout", "--map=m"],
+        &["-o", "o", "--report=-", "--map=m"],
+    ] {
+        let (done, said) = link(words);
+        assert!(done, "{words:?}: {said}");
+        assert!(!fs::read(place.join("all")).expect("it").is_empty(), "{words:?}");
+    }
 }
 
 /// Runs culd in `place`; it must fail. Returns the first line of standard error.

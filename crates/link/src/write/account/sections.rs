@@ -3,6 +3,7 @@
 //! In: the image. Out: [`OutputSection`]s in file order. Guaranteed: names, offsets and sizes are
 //! those that are written.
 
+use culd_cubin::Section;
 use culd_cubin::encode::SectionHeader;
 use culd_cubin::text_of;
 use culd_reloc::RelocType;
@@ -16,6 +17,7 @@ use crate::base::half::Halves;
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
+use crate::draft::section::OutSection;
 use crate::layout::numbers::Numbers;
 use crate::relocs::kept::OutRecord;
 
@@ -237,16 +239,31 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
             else {
                 continue;
             };
-            if contents.has(out) || section.size == 0 {
+            // Variables of a pool of shared memory are placed one by one.
+            let output = &merged.draft.sections[out];
+            if contents.has(out) || output.kind == SectionKind::PoolShared {
                 continue;
             }
             let Some(place) = place(&image.layout.numbers, out) else { continue };
             let row = &mut rows[place as usize];
             let object = object.index() as u32;
-            let piece = Contribution { object, offset: base, size: section.size };
+            // Shared memory is laid out anew, and may need less than it had.
+            let size = section.size.min(row.size.saturating_sub(base));
+            if size == 0 {
+                continue;
+            }
+            let piece = Contribution { object, offset: base, size };
+            let whole = piece.offset == 0 && piece.size == row.size;
             // Most sections come from one object as a whole.
             match row.source {
-                SectionSource::Linker if piece.offset == 0 && piece.size == row.size => {
+                SectionSource::Linker if whole => {
+                    row.source = SectionSource::Object(piece.object);
+                    continue;
+                }
+                // A copy that was replaced, or whose parameters are not those that are written, has
+                // the place of the copy that counts.
+                _ if has_copies(output.kind) && !holds(output, &section, base) => continue,
+                SectionSource::Object(_) if has_copies(output.kind) && whole => {
                     row.source = SectionSource::Object(piece.object);
                     continue;
                 }
@@ -266,6 +283,19 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
         first += own.len() as u32;
     }
     pieces.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// True if several objects may have the same place in such a section: copies of a function.
+fn has_copies(kind: SectionKind) -> bool {
+    matches!(kind, SectionKind::Text | SectionKind::JumpSlots | SectionKind::Constant(_))
+}
+
+/// True if the bytes of `section`, which starts at `base`, are among those of `output`.
+fn holds(output: &OutSection<'_>, section: &Section<'_>, base: u64) -> bool {
+    let chunks = &output.chunks;
+    let from = chunks.partition_point(|chunk| chunk.offset < base);
+    let data = section.data.as_ptr_range();
+    chunks.get(from).is_some_and(|chunk| data.contains(&chunk.bytes.as_ptr()))
 }
 
 /// The names of the sections of the output.
