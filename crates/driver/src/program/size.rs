@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use culd_fatbin::container::Unpacker;
-use culd_inspect::images::{FileImages, StoredImage};
+use culd_inspect::images::{FileImages, ProgramFile, StoredImage};
 use culd_link::{Session, Severity};
 use culd_report::{Detail, File, KernelRow, Report, ReportImage, RowCounts};
 
@@ -129,12 +129,16 @@ impl SizeRequest {
         // The process ends soon, which gives the file back.
         let store: &'static Store = Box::leak(Box::new(Store::mapping()));
         let (bytes, _) = store.read(path, Kinds::Any).map_err(unreadable)?;
+        let bytes: &'static [u8] = store.alloc(bytes);
+        let open = |path: &Path| {
+            let read = store.read(path, Kinds::Files).map(|(bytes, _)| &**store.alloc(bytes));
+            read.map_err(|error| error.to_string())
+        };
+        let mut found = FileImages::without_data(ProgramFile { bytes, path, open: &open });
         if let Some(path) = self.report.as_ref().map(Path::new).filter(|path| store.has_read(path))
         {
             return Err(FileError::input_at(path, "report"));
         }
-        let bytes: &'static [u8] = store.alloc(bytes);
-        let mut found = FileImages::without_data(bytes);
         let (mut images, more) = self.read(&found, session);
         found.device_bytes += more.device_bytes;
         found.defects.extend(more.defects.iter().cloned());
@@ -145,12 +149,16 @@ impl SizeRequest {
         let device = found.device_bytes;
         let file = File::new(name.clone(), found.kind, bytes.len() as u64, device);
         let report = Report::of_program(file, images);
+        let warning = |text: String| Line::new(Severity::Warning, text);
+        let defects = found.defects.iter();
         let mut lines: Vec<Line> =
-            found.defects.into_iter().map(|text| Line::new(Severity::Warning, text)).collect();
+            defects.map(|defect| warning(format!("'{name}': {defect}"))).collect();
         for image in report.images.iter().filter(|image| !image.defect.is_empty()) {
-            let text =
-                format!("Image '{}' of '{name}' cannot be read: {}", image.place, image.defect);
-            lines.push(Line::new(Severity::Warning, text));
+            let of = match image.place.as_str() {
+                "" => format!("'{name}'"),
+                place => format!("Image '{place}' of '{name}'"),
+            };
+            lines.push(warning(format!("{of} cannot be read: {}", image.defect)));
         }
         if report.images.is_empty() {
             let text = format!("'{name}' has no device code that is known");
