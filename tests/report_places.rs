@@ -1,7 +1,7 @@
 //! Places of reports: files, and standard output.
 //!
-//! In: files of the quickstart, and names for reports. Out: a report of faults. Guaranteed: only the
-//! command is needed.
+//! In: files of the quickstart, and names for reports. Out: a report of faults. Guaranteed: only
+//! the command is needed.
 
 use std::fs;
 use std::path::Path;
