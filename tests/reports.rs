@@ -409,6 +409,24 @@ fn reports_of_no_cubin_are_said_to_be_missing() {
     assert_eq!((run.status, &*run.stderr), (0, ""));
 }
 
+/// The names of inlined functions have relocations of 32 bits beside those of addresses.
+#[test]
+fn functions_with_inlined_ones_have_their_lines() {
+    let case = case::named("explained/inlined-lines-100").expect("a recorded case");
+    let options = case_options(&case, &case.arguments()).expect("options");
+    let files = case.inputs().expect("inputs");
+    let inputs: Vec<Input<'_>> =
+        files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+    let session = Session::serial();
+    let image = culd_link::prepare(&session, &inputs, &options).image.expect("it links");
+    let account = image.account(&session);
+    let report = Report::of_link(reported(&options, LinkedCode::Account(&account)));
+    let functions = report.images[0].functions.iter();
+    let lines: Vec<(&str, &str)> =
+        functions.map(|one| (one.demangled.as_str(), one.source.as_str())).collect();
+    assert_eq!(lines, [("kernel(int*)", "a.cu:7"), ("out(int)", "b.cu:2")]);
+}
+
 #[test]
 fn functions_have_the_lines_of_their_source() {
     let session = Session::serial();
