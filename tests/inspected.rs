@@ -69,6 +69,22 @@ fn a_thin_archive_has_what_the_files_beside_it_have() {
     assert!(fs::read(place.join("lib/r.json")).expect("it") == data[0]);
 }
 
+#[test]
+fn every_report_that_is_asked_for_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path();
+    let cubin = root().join("testdata/quickstart/saxpy.cubin");
+    let cubin = cubin.to_str().expect("a path");
+    let reports = ["r.json", "r.html", "r.txt"];
+    let words: Vec<String> = reports.iter().map(|name| format!("--report={name}")).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (status, _, said) = culd(place, &[&["size", cubin][..], &words].concat());
+    assert_eq!((status, said.as_str()), (0, ""));
+    for name in reports {
+        assert!(fs::metadata(place.join(name)).expect(name).len() > 100, "{name}");
+    }
+}
+
 /// The file itself has no place in the file.
 #[test]
 fn damage_of_a_file_is_said_of_its_name() {
