@@ -13,7 +13,7 @@ use super::super::types::TypeCounts;
 use super::super::{Image, ImageWriter};
 use super::{Contribution, KeptRelocations, OutputSection, OutputSectionKind, SectionSource};
 use crate::base::derived_names::DerivedPrefix;
-use crate::base::half::Halves;
+use crate::base::half::{Half, Halves};
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
@@ -341,16 +341,24 @@ impl<'i> SectionNames<'i> {
 /// written, or else those that will be written.
 pub(super) fn kept(image: &Image<'_, '_>) -> Vec<KeptRelocations> {
     let row = |(kind, count)| KeptRelocations { kind, name: RelocType(kind).to_string(), count };
-    let counts = image.types.as_ref().map(TypeCounts::all).unwrap_or_default();
-    if !counts.is_empty() {
-        return counts.into_iter().map(row).collect();
-    }
+    let counted = image.types.as_ref().map(TypeCounts::all).unwrap_or_default();
     let counts = TypeCounts::default();
     let Halves { sass, mercury } = &image.relocated;
-    for relocated in std::iter::once(sass).chain(mercury) {
-        for id in relocated.sections.ids() {
-            let count = |record: OutRecord| counts.add_many((record.kind, 1));
-            relocated.each_kept(&image.program.objects, id, count);
+    if counted.is_empty() {
+        for relocated in std::iter::once(sass).chain(mercury) {
+            for id in relocated.sections.ids() {
+                let count = |record: OutRecord| counts.add_many((record.kind, 1));
+                relocated.each_kept(&image.program.objects, id, count);
+            }
+        }
+    }
+    counted.into_iter().for_each(|row| counts.add_many(row));
+    // The driver fills the slots of textures, whose records no input has.
+    let slots = &image.program.data.slots;
+    let halves = std::iter::once(Half::Sass).chain(mercury.as_ref().map(|_| Half::Mercury));
+    for half in halves {
+        for slot in slots.users.iter().flat_map(|user| slots.filled_for(user)) {
+            counts.add_many((slots.record(slot, half).relocation_type, 1));
         }
     }
     counts.all().into_iter().map(row).collect()
