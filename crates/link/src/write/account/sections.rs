@@ -231,6 +231,7 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
 /// object as a whole. Sections whose bytes the linker makes have none.
 fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contribution> {
     let (merged, contents) = (&image.program.merged, &image.contents.sass);
+    let pool = merged.draft.first_of(SectionKind::PoolShared);
     // With the section of each.
     let mut pieces: Vec<(u32, Contribution)> = Vec::new();
     for (object, file) in image.program.objects.iter() {
@@ -239,9 +240,8 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
             else {
                 continue;
             };
-            // Variables of a pool of shared memory are placed one by one.
-            let output = &merged.draft.sections[out];
-            if contents.has(out) || output.kind == SectionKind::PoolShared {
+            // Variables of the pool of shared memory are placed one by one.
+            if contents.has(out) || Some(out) == pool {
                 continue;
             }
             let Some(place) = place(&image.layout.numbers, out) else { continue };
@@ -254,6 +254,7 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
             }
             let piece = Contribution { object, offset: base, size };
             let whole = piece.offset == 0 && piece.size == row.size;
+            let output = &merged.draft.sections[out];
             // Most sections come from one object as a whole.
             match row.source {
                 SectionSource::Linker if whole => {
@@ -262,7 +263,7 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
                 }
                 // A copy that was replaced, or whose parameters are not those that are written, has
                 // the place of the copy that counts.
-                _ if has_copies(output.kind) && !holds(output, &section, base) => continue,
+                _ if has_copies(output.kind) && !holds(output, section, base) => continue,
                 SectionSource::Object(_) if has_copies(output.kind) && whole => {
                     row.source = SectionSource::Object(piece.object);
                     continue;
