@@ -9,8 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use culd::cubin::Cubin;
 use culd::cubin::build::Space;
 use culd::cubin::build::{Builder, Code, Kernel, Linkage, Variable};
+use culd::cubin::elf::sht;
 use culd::report::{
     Bounds, Category, Detail, LinkedCode, Report, ReportImage, ReportSection, ReportedLink,
 };
@@ -261,6 +263,62 @@ fn the_json_of_a_link_is_that_of_serde() {
     assert!(compared > 200 && rows > 2000, "{compared} links, {rows} sections");
 }
 
+/// Copies of functions that were replaced bring nothing, and no section has more than its bytes.
+#[test]
+fn what_inputs_bring_to_a_section_lies_side_by_side() {
+    let session = Session::serial();
+    let (mut pieces, mut functions) = (0, 0);
+    for case in case::all().expect("recorded cases") {
+        let options = case_options(&case, &case.arguments()).expect("options");
+        let files = case.inputs().expect("inputs");
+        let inputs: Vec<Input<'_>> =
+            files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+        let Some(image) = culd_link::prepare(&session, &inputs, &options).image else { continue };
+        let account = image.account(&session);
+        let mut link = reported(&options, LinkedCode::Account(&account));
+        link.objects = (0..inputs.len()).collect();
+        let report = Report::of_link(link);
+        let image = &report.images[0];
+        for section in &image.sections {
+            // Local kernels of one name share their shared memory.
+            if image.section_kind(section).category == Category::Shared {
+                continue;
+            }
+            let name = format!("{}: {}", case.name, image.section_name(section));
+            let mut end = 0;
+            for &(_, offset, bytes) in &section.pieces {
+                assert!(offset >= end && bytes > 0, "{name}: {:?}", section.pieces);
+                end = offset + bytes;
+                pieces += 1;
+            }
+            assert!(end <= section.bytes, "{name}: {} bytes, {:?}", section.bytes, section.pieces);
+        }
+        for function in &image.functions {
+            let Some(section) = function.section.map(|place| &image.sections[place]) else {
+                continue;
+            };
+            let of_function = section.function.map(|place| &image.functions[place].name);
+            if of_function == Some(&function.name) && section.input.is_some() {
+                assert_eq!(section.input, function.input, "{}: {}", case.name, function.name);
+                functions += 1;
+            }
+        }
+    }
+    assert!(pieces > 200 && functions > 200, "{pieces} pieces, {functions} functions");
+}
+
+/// How many relocation records of each type a cubin has, without those that are applied.
+fn records(bytes: &[u8]) -> BTreeMap<u32, u64> {
+    let cubin = Cubin::parse(bytes).expect("a cubin");
+    let mut all = BTreeMap::new();
+    let applied = [sht::CUDA_RESOLVED_RELA, sht::MERCURY_RESOLVED_RELA];
+    let sections = cubin.sections.iter().filter(|section| !applied.contains(&section.sh_type));
+    for record in sections.flat_map(|section| section.relocations().iter()) {
+        *all.entry(record.kind).or_default() += 1;
+    }
+    all
+}
+
 #[test]
 fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
     let session = Session::serial();
@@ -275,7 +333,11 @@ fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
         let account = image.account(&session);
         image.count_types();
         let bytes = image.to_vec(&session);
-        assert_eq!(account.relocations, image.account(&session).relocations, "{}", case.name);
+        let written = records(&bytes);
+        for account in [&account, &image.account(&session)] {
+            let rows = account.relocations.iter().map(|row| (row.kind, row.count));
+            assert_eq!(rows.collect::<BTreeMap<_, _>>(), written, "{}", case.name);
+        }
         let report = |code| Report::of_link(reported(&options, code));
         let of_link = report(LinkedCode::Account(&account));
         let of_cubin = report(LinkedCode::Cubin(&bytes));
@@ -348,88 +410,6 @@ fn names_are_those_of_the_source_with_their_commas() {
 }
 
 #[test]
-fn standard_output_is_for_text_alone() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let place = folder.path();
-    quickstart(place);
-    let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o"];
-    let rule = culd(place, &[&inputs[..], &["--dependency-file=-"]].concat());
-    assert!(rule.starts_with("o: \\\n  saxpy.cubin \\\n  smooth.cubin\n"), "{rule}");
-    for (option, note) in [
-        ("--report=", "the ending says the form"),
-        ("--reproduce=-", "it takes the name of a file"),
-        ("--trace=-", "it takes the name of a file"),
-    ] {
-        let words = [&inputs[..], &[option]].concat();
-        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
-        assert!(run.status == 1 && run.stderr.contains(note), "{option}: {}", run.stderr);
-    }
-    assert!(!place.join("-").exists());
-}
-
-/// Runs culd in `place`; it must fail. Returns the first line of standard error.
-fn refusal(place: &Path, words: &[&str]) -> String {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
-    assert_eq!(run.status, 1, "{words:?}: {}", run.stderr);
-    run.stderr.lines().next().unwrap_or_default().to_owned()
-}
-
-#[test]
-fn a_report_takes_the_place_of_no_input_and_of_no_output() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let place = folder.path();
-    quickstart(place);
-    for ending in ["json", "html", "txt", "dot", "svg", "tar", "list"] {
-        fs::copy(place.join("saxpy.cubin"), place.join(format!("in.{ending}"))).expect("an input");
-    }
-    std::os::unix::fs::symlink("in.list", place.join("to-in.list")).expect("a link");
-    let input = fs::read(place.join("saxpy.cubin")).expect("an input");
-    for (option, path) in [
-        ("report", "in.json"),
-        ("report", "in.html"),
-        ("report", "in.txt"),
-        ("map", "in.list"),
-        ("map", "to-in.list"),
-        ("callgraph", "in.dot"),
-        ("callgraph", "in.svg"),
-        ("why-extract", "in.list"),
-        ("reproduce", "in.tar"),
-        ("dependency-file", "./in.list"),
-        ("trace", "in.list"),
-    ] {
-        let source = path.trim_start_matches("to-").trim_start_matches("./");
-        let word = format!("--{option}={path}");
-        let said = refusal(place, &["-arch=sm_90", source, "smooth.cubin", "-o", "o", &word]);
-        let line = format!("culd fatal   : Could not write '{path}' (--{option}): it is an input");
-        assert_eq!(said, line);
-        assert!(fs::read(place.join(source)).expect("the input") == input, "{word}");
-        assert!(!place.join("o").exists(), "{word}");
-    }
-    let said = refusal(place, &["size", "in.json", "--report=in.json"]);
-    assert_eq!(said, "culd fatal   : Could not write 'in.json' (--report): it is an input");
-    assert!(fs::read(place.join("in.json")).expect("the input") == input);
-
-    let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin"];
-    for (words, path, option, other) in [
-        (&["-o=o", "--map=./o"][..], "./o", "map", "output-file"),
-        (&["-o=o", "--map=m", "--trace=m"], "m", "trace", "map"),
-        (&["-o=o", "--report=m.txt", "--report=m.txt"], "m.txt", "report", "report"),
-        (&["-o=o", "--map=f", "--register-link-binaries=f"], "f", "map", "register-link-binaries"),
-        (&["-o=o", "--map=f", "-time=f"], "f", "map", "time"),
-    ] {
-        let said = refusal(place, &[&inputs[..], words].concat());
-        let what = format!("'{path}' (--{option}): it is the file of '--{other}' too");
-        assert_eq!(said, format!("culd fatal   : Could not write {what}"));
-        assert!(!place.join("o").exists(), "{words:?}");
-    }
-    // A device and standard output have room for several.
-    let shared = ["-o=o", "--map=/dev/null", "--trace=/dev/null", "--why-extract=-", "-time=-"];
-    culd(place, &[&inputs[..], &shared, &["--dependency-file=-"]].concat());
-}
-
-#[test]
 fn reports_of_no_cubin_are_said_to_be_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
@@ -445,6 +425,24 @@ fn reports_of_no_cubin_are_said_to_be_missing() {
     let words: Vec<String> = words.into_iter().chain(["-no-notes".to_owned()]).collect();
     let run = command(Path::new(CULD), PROGRAM, &words, place).expect("it runs");
     assert_eq!((run.status, &*run.stderr), (0, ""));
+}
+
+/// The names of inlined functions have relocations of 32 bits beside those of addresses.
+#[test]
+fn functions_with_inlined_ones_have_their_lines() {
+    let case = case::named("explained/inlined-lines-100").expect("a recorded case");
+    let options = case_options(&case, &case.arguments()).expect("options");
+    let files = case.inputs().expect("inputs");
+    let inputs: Vec<Input<'_>> =
+        files.iter().map(|(name, bytes)| Input { name, bytes, system: false }).collect();
+    let session = Session::serial();
+    let image = culd_link::prepare(&session, &inputs, &options).image.expect("it links");
+    let account = image.account(&session);
+    let report = Report::of_link(reported(&options, LinkedCode::Account(&account)));
+    let functions = report.images[0].functions.iter();
+    let lines: Vec<(&str, &str)> =
+        functions.map(|one| (one.demangled.as_str(), one.source.as_str())).collect();
+    assert_eq!(lines, [("kernel(int*)", "a.cu:7"), ("out(int)", "b.cu:2")]);
 }
 
 #[test]

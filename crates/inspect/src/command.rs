@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub use self::difference::{DIFF_USAGE, diff};
 use self::select::{Selection, WHICH};
-use crate::images::{FileImages, StoredImage};
+use crate::images::{FileImages, ProgramFile, StoredImage};
 use crate::text::{self, DumpOptions};
 use crate::view::View;
 use crate::{about, print};
@@ -112,7 +112,7 @@ pub fn dump(words: &[OsString], read: Reader<'_>) -> Result<(), Trouble> {
     let Some(request) = request else { return Ok(print(DUMP_USAGE)?) };
     let [file] = &request.files[..] else { return Ok(()) };
     let bytes = read(file)?;
-    let found = FileImages::of(bytes);
+    let found = images_of(file, bytes, read);
     if found.images.is_empty() && found.defects.is_empty() {
         // Its parser says what is wrong with the file as a cubin.
         request.cubin(bytes).map_err(|error| about(file, error))?;
@@ -156,6 +156,12 @@ pub fn dump(words: &[OsString], read: Reader<'_>) -> Result<(), Trouble> {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
+}
+
+/// The device code of a file; `read` reads what a thin archive names.
+fn images_of<'r>(file: &OsString, bytes: &'r [u8], read: Reader<'r>) -> FileImages<'r> {
+    let open = |path: &Path| read(&path.as_os_str().to_owned());
+    FileImages::of(ProgramFile { bytes, path: Path::new(file), open: &open })
 }
 
 /// Why an image is not shown.

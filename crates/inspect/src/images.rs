@@ -1,11 +1,13 @@
 //! The device code in any file.
 //!
 //! In: the bytes of an executable, shared library, object, archive, fat binary, cubin, program for
-//! Windows, or of PTX. Out: its images, and what cannot be read. Guaranteed: nothing is unpacked
-//! until it is asked for, and then into no more memory than the caller allows; damaged parts are
-//! named and skipped.
+//! Windows, or of PTX; files that a thin archive names are opened by the caller. Out: its images,
+//! and what cannot be read. Guaranteed: nothing is unpacked until it is asked for, and then into no
+//! more memory than the caller allows; damaged parts are named and skipped.
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use culd_cubin::{Cubin, text_of};
 use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers, embedded};
@@ -16,6 +18,29 @@ use object::{LittleEndian as Le, elf};
 
 /// How deep archives may lie in each other.
 const MAX_DEPTH: usize = 16;
+
+/// A file that is looked into.
+#[derive(Clone, Copy)]
+pub struct ProgramFile<'f, 'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Its path: what a thin archive names lies beside it.
+    pub path: &'f Path,
+    /// Gives the bytes of a file that a thin archive names.
+    pub open: &'f dyn Fn(&Path) -> Result<&'a [u8], String>,
+}
+
+/// Where something that is read lies.
+#[derive(Clone, Copy)]
+struct Place<'p, 'a> {
+    /// Members of archives; empty for the file itself.
+    name: &'p str,
+    /// The file that it is in.
+    path: &'p Path,
+    /// Archives around it.
+    depth: usize,
+    open: &'p dyn Fn(&Path) -> Result<&'a [u8], String>,
+}
 
 /// The device code of a file.
 #[derive(Default)]
@@ -32,6 +57,8 @@ pub struct FileImages<'a> {
     unsearched: Vec<(usize, &'a [u8])>,
     /// True if these are left to the caller.
     defers: bool,
+    /// Archives that thin archives name: each is read once, also if one names itself.
+    archives: Vec<PathBuf>,
 }
 
 /// An image as it is stored.
@@ -50,20 +77,25 @@ enum StoredCode<'a> {
 
 impl<'a> FileImages<'a> {
     /// Looks into a file.
-    pub fn of(bytes: &'a [u8]) -> Self {
-        let mut found = FileImages::default();
-        found.kind = found.file(bytes, "", 0);
-        found
+    pub fn of(file: ProgramFile<'_, 'a>) -> Self {
+        FileImages::default().looked_into(file)
     }
 
     /// The same without what lies among the data of a program, which [`FileImages::among_data`]
     /// finds: that reads the whole program, and images of sections can be unpacked meanwhile.
-    pub fn without_data(bytes: &'a [u8]) -> Self {
+    pub fn without_data(file: ProgramFile<'_, 'a>) -> Self {
         // Those of an archive would stand between the images of its members.
-        let defers = !matches!(sniff(bytes), Format::Archive | Format::ThinArchive);
-        let mut found = FileImages { defers, ..FileImages::default() };
-        found.kind = found.file(bytes, "", 0);
-        found
+        let defers = !is_archive(file.bytes);
+        FileImages { defers, ..FileImages::default() }.looked_into(file)
+    }
+
+    fn looked_into(mut self, file: ProgramFile<'_, 'a>) -> Self {
+        let ProgramFile { bytes, path, open } = file;
+        if is_archive(bytes) {
+            self.archives.extend(path.canonicalize());
+        }
+        self.kind = self.file(bytes, Place { name: "", path, depth: 0, open });
+        self
     }
 
     /// What [`FileImages::without_data`] has left out; it belongs behind the rest.
@@ -73,10 +105,11 @@ impl<'a> FileImages<'a> {
         found
     }
 
-    /// Reads a file or member, which lies at `place` in archives; returns its kind.
-    fn file(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
+    /// Reads a file or member; returns its kind.
+    fn file(&mut self, bytes: &'a [u8], at: Place<'_, 'a>) -> &'static str {
+        let place = at.name;
         match sniff(bytes) {
-            Format::Archive | Format::ThinArchive => self.archive(bytes, place, depth),
+            Format::Archive | Format::ThinArchive => self.archive(bytes, at),
             Format::HostElf { relocatable } => {
                 self.host(HostObject::parse(bytes), bytes, place);
                 match relocatable {
@@ -122,39 +155,67 @@ impl<'a> FileImages<'a> {
         self.images.push(StoredImage { place: place.to_owned(), code });
     }
 
-    fn archive(&mut self, bytes: &'a [u8], place: &str, depth: usize) -> &'static str {
+    fn archive(&mut self, bytes: &'a [u8], at: Place<'_, 'a>) -> &'static str {
         const KIND: &str = "archive";
-        if depth == MAX_DEPTH {
-            self.defects.push(format!("'{place}' is too deep inside archives"));
+        if at.depth == MAX_DEPTH {
+            self.defect(at.name, "it is too deep inside archives");
             return KIND;
         }
-        let defect = |place: &str, error: culd_fatbin::Error| format!("archive '{place}': {error}");
         let members = match archive::members(bytes) {
             Ok(members) => members,
             Err(error) => {
-                self.defects.push(defect(place, error));
+                self.defect(at.name, error);
                 return KIND;
             }
         };
         for member in members {
-            match member {
-                Ok(member) => {
-                    let name = text_of(member.name);
-                    let inner = if place.is_empty() { name } else { format!("{place}:{name}") };
-                    match member.contents {
-                        archive::MemberContents::Here { data, .. } => {
-                            _ = self.file(data, &inner, depth + 1)
-                        }
-                        archive::MemberContents::Elsewhere { .. } => {
-                            self.defects
-                                .push(format!("'{inner}' is not in the archive, which is thin"));
-                        }
-                    }
+            let member = match member {
+                Ok(member) => member,
+                Err(error) => {
+                    self.defect(at.name, error);
+                    continue;
                 }
-                Err(error) => self.defects.push(defect(place, error)),
+            };
+            let name = named(at.name, &text_of(member.name));
+            let inner = Place { name: &name, depth: at.depth + 1, ..at };
+            match member.contents {
+                archive::MemberContents::Here { data, .. } => _ = self.file(data, inner),
+                archive::MemberContents::Elsewhere { .. } => self.elsewhere(member.name, inner),
             }
         }
         KIND
+    }
+
+    /// Reads the file that a thin archive names.
+    fn elsewhere(&mut self, name: &[u8], at: Place<'_, 'a>) {
+        let folder = at.path.parent().unwrap_or(Path::new(""));
+        let path = folder.join(path_of(name));
+        // Opening a pipe would wait for its other end.
+        let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
+        let bytes = match is_special {
+            true => Err("it is no regular file".to_owned()),
+            false => (at.open)(&path),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) => return self.defect(at.name, error),
+        };
+        if is_archive(bytes) {
+            let Ok(own) = path.canonicalize() else { return };
+            if self.archives.contains(&own) {
+                return;
+            }
+            self.archives.push(own);
+        }
+        self.file(bytes, Place { path: &path, ..at });
+    }
+
+    /// Notes what is wrong with the part of the file at `place`.
+    fn defect(&mut self, place: &str, what: impl Display) {
+        self.defects.push(match place {
+            "" => what.to_string(),
+            _ => format!("'{place}': {what}"),
+        });
     }
 
     fn host(
@@ -165,7 +226,7 @@ impl<'a> FileImages<'a> {
     ) {
         let object = match object {
             Ok(object) => object.unwrap_or_default(),
-            Err(error) => return self.defects.push(format!("'{place}': {error}")),
+            Err(error) => return self.defect(place, error),
         };
         let lists: [(&[SectionData<'a>], &str); 2] =
             [(&object.whole_programs, ".nv_fatbin"), (&object.fatbins, "__nv_relfatbin")];
@@ -199,7 +260,7 @@ impl<'a> FileImages<'a> {
             let container = match container {
                 Ok(container) => container,
                 Err(error) => {
-                    self.defects.push(format!("'{place}', fat binary {number}: {error}"));
+                    self.defect(place, format!("fat binary {number}: {error}"));
                     return;
                 }
             };
@@ -209,11 +270,28 @@ impl<'a> FileImages<'a> {
                     Ok(entry) => {
                         self.images.push(StoredImage { place, code: StoredCode::Packed(entry) })
                     }
-                    Err(error) => self.defects.push(format!("'{place}': {error}")),
+                    Err(error) => self.defect(&place, error),
                 }
             }
         }
     }
+}
+
+fn is_archive(bytes: &[u8]) -> bool {
+    matches!(sniff(bytes), Format::Archive | Format::ThinArchive)
+}
+
+/// The path that a member of a thin archive names.
+#[cfg(unix)]
+fn path_of(name: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt as _;
+    Path::new(std::ffi::OsStr::from_bytes(name))
+}
+
+/// The path that a member of a thin archive names.
+#[cfg(not(unix))]
+fn path_of(name: &[u8]) -> PathBuf {
+    PathBuf::from(text_of(name))
 }
 
 /// The place of a part of the file at `place`.

@@ -40,12 +40,16 @@ fn similar_option(typed: &str) -> Option<String> {
     let all: Vec<String> = TABLE.iter().flat_map(OptionRow::names).collect();
     let bare = |name: &str| name.trim_start_matches('-').to_owned();
     let wanted = bare(typed);
-    let same = all.iter().find(|name| bare(name) == wanted);
+    if let Some(same) = all.iter().find(|name| bare(name) == wanted) {
+        // The message has a '-' less than was typed.
+        let dashes = same.len() - wanted.len();
+        return Some(format!("there is an option '{same}', with {dashes} '-'"));
+    }
     let begun = || {
         let begun = |name: &&String| wanted.len() >= SHORT && bare(name).starts_with(&wanted);
         all.iter().filter(begun).min_by_key(|name| name.len())
     };
-    let found = same.or_else(begun).or_else(|| nearest(&wanted, &all, bare));
+    let found = begun().or_else(|| nearest(&wanted, &all, bare));
     found.map(|name| format!("there is an option '{name}'"))
 }
 
@@ -110,14 +114,18 @@ mod tests {
     #[test]
     fn a_name_that_is_nearly_an_option_is_reported() {
         for (typed, option) in [
-            ("--v", "-v"),
-            ("-verbose", "--verbose"),
             ("--verb", "--verbose"),
             ("-preserve-reloc", "-preserve-relocs"),
             ("--maxregcount=3", "-maxrregcount"),
             ("-nvvmpaht=x", "-nvvmpath"),
         ] {
             assert_eq!(notes(typed), [format!("there is an option '{option}'")], "{typed}");
+        }
+        for (typed, option, dashes) in
+            [("--v", "-v", 1), ("--Map=m", "-Map", 1), ("-verbose", "--verbose", 2)]
+        {
+            let note = format!("there is an option '{option}', with {dashes} '-'");
+            assert_eq!(notes(typed), [note], "{typed}");
         }
         for typed in ["--", "-x", "-bogus", "-of", "---"] {
             assert_eq!(notes(typed), [""; 0], "{typed}");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use culd_fatbin::container::Unpacker;
-use culd_inspect::images::{FileImages, StoredImage};
+use culd_inspect::images::{FileImages, ProgramFile, StoredImage};
 use culd_link::{Session, Severity};
 use culd_report::{Detail, File, KernelRow, Report, ReportImage, RowCounts};
 
@@ -25,7 +25,8 @@ usage: culd size [options] FILE...
 Show the device code in executables, shared libraries, objects, archives, fat binaries, cubins and
 programs for Windows: images with architecture, kind, compression and bytes; kernels with registers,
 stack, shared memory and occupancy.
-  --report FILE   write the report to FILE: .json data, .html a page, .txt text (docs/REPORT.md)
+  --report FILE   write the report to FILE: .json data, .html a page, .txt text (docs/REPORT.md);
+                  may be repeated
   --images        list all images, not only the largest
   --kernels       list all kernels with what they use
   --threads N     use N threads; 0, the default, takes one per core
@@ -70,7 +71,7 @@ struct SizedImage {
 #[derive(Default)]
 struct SizeRequest {
     files: Vec<OsString>,
-    report: Option<OsString>,
+    reports: Vec<OsString>,
     images: bool,
     kernels: bool,
     threads: usize,
@@ -85,13 +86,14 @@ impl SizeRequest {
                 return Err((USAGE.to_owned(), RunOutcome::success()));
             }
             if let Some(value) = value_of("--report", word, &mut rest) {
-                asked.report = value.map(OsString::from);
-                let ending = asked.report.as_ref().and_then(|path| Path::new(path).extension());
+                let report = value.map(OsString::from).unwrap_or_default();
+                let ending = Path::new(&report).extension();
                 if !ending.is_some_and(|ending| {
                     ["json", "html", "htm", "txt"].iter().any(|one| ending == *one)
                 }) {
                     return Err(refused("size: the report is a file .json, .html or .txt"));
                 }
+                asked.reports.push(report);
             } else if let Some(value) = value_of("--threads", word, &mut rest) {
                 let number = value.and_then(|value| value.to_str()?.parse().ok());
                 let number = number.ok_or_else(|| refused("size: --threads takes a number"))?;
@@ -109,7 +111,7 @@ impl SizeRequest {
         }
         match asked.files.len() {
             0 => Err(refused("size: name a file")),
-            2.. if asked.report.is_some() => Err(refused("size: a report is of one file")),
+            2.. if !asked.reports.is_empty() => Err(refused("size: a report is of one file")),
             _ => Ok(asked),
         }
     }
@@ -129,12 +131,15 @@ impl SizeRequest {
         // The process ends soon, which gives the file back.
         let store: &'static Store = Box::leak(Box::new(Store::mapping()));
         let (bytes, _) = store.read(path, Kinds::Any).map_err(unreadable)?;
-        if let Some(path) = self.report.as_ref().map(Path::new).filter(|path| store.has_read(path))
-        {
+        let bytes: &'static [u8] = store.alloc(bytes);
+        let open = |path: &Path| {
+            let read = store.read(path, Kinds::Files).map(|(bytes, _)| &**store.alloc(bytes));
+            read.map_err(|error| error.to_string())
+        };
+        let mut found = FileImages::without_data(ProgramFile { bytes, path, open: &open });
+        if let Some(path) = self.reports.iter().map(Path::new).find(|path| store.has_read(path)) {
             return Err(FileError::input_at(path, "report"));
         }
-        let bytes: &'static [u8] = store.alloc(bytes);
-        let mut found = FileImages::without_data(bytes);
         let (mut images, more) = self.read(&found, session);
         found.device_bytes += more.device_bytes;
         found.defects.extend(more.defects.iter().cloned());
@@ -145,12 +150,16 @@ impl SizeRequest {
         let device = found.device_bytes;
         let file = File::new(name.clone(), found.kind, bytes.len() as u64, device);
         let report = Report::of_program(file, images);
+        let warning = |text: String| Line::new(Severity::Warning, text);
+        let defects = found.defects.iter();
         let mut lines: Vec<Line> =
-            found.defects.into_iter().map(|text| Line::new(Severity::Warning, text)).collect();
+            defects.map(|defect| warning(format!("'{name}': {defect}"))).collect();
         for image in report.images.iter().filter(|image| !image.defect.is_empty()) {
-            let text =
-                format!("Image '{}' of '{name}' cannot be read: {}", image.place, image.defect);
-            lines.push(Line::new(Severity::Warning, text));
+            let of = match image.place.as_str() {
+                "" => format!("'{name}'"),
+                place => format!("Image '{place}' of '{name}'"),
+            };
+            lines.push(warning(format!("{of} cannot be read: {}", image.defect)));
         }
         if report.images.is_empty() {
             let text = format!("'{name}' has no device code that is known");
@@ -236,7 +245,7 @@ impl SizeRequest {
     /// Reads the cubin `bytes`: all rows for a report, else those of the text.
     fn cubin(&self, bytes: &[u8], image: &mut ReportImage) -> (RowCounts, Vec<u8>) {
         let target = image.target.clone();
-        if self.report.is_some() {
+        if !self.reports.is_empty() {
             image.read(bytes, Detail::Functions);
             let kernels = image.kernels().filter(|_| self.kernels);
             let rows = kernels.map(|(_, function, kernel)| {
@@ -256,14 +265,15 @@ impl SizeRequest {
     }
 
     fn write(&self, session: &Session, report: &Report) -> Result<(), Line> {
-        let Some(path) = &self.report else { return Ok(()) };
-        let path = Path::new(path);
-        let written = match path.extension().and_then(|ending| ending.to_str()) {
-            Some("json") => output::write_pieces(path, report.to_json_in(session).iter()),
-            Some("html" | "htm") => output::write(path, &report.to_page_in(session)),
-            _ => output::write(path, report.to_text().as_bytes()),
-        };
-        written.map_err(|error| FileError::output(path, &error))
+        for path in self.reports.iter().map(Path::new) {
+            let written = match path.extension().and_then(|ending| ending.to_str()) {
+                Some("json") => output::write_pieces(path, report.to_json_in(session).iter()),
+                Some("html" | "htm") => output::write(path, &report.to_page_in(session)),
+                _ => output::write(path, report.to_text().as_bytes()),
+            };
+            written.map_err(|error| FileError::output(path, &error))?;
+        }
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use culd_fatbin::container::Unpacker;
 
 use super::select::{Selection, WHICH};
-use super::{MAX_IMAGE, Reader, Trouble, about_image};
+use super::{MAX_IMAGE, Reader, Trouble, about_image, images_of};
 use crate::diff::{self, DiffOptions};
 use crate::images::{FileImages, StoredImage};
 use crate::view::View;
@@ -77,7 +77,7 @@ pub fn diff(words: &[OsString], read: Reader<'_>) -> Result<bool, Trouble> {
     };
     let [a, b] = &request.files;
     let (a_bytes, b_bytes) = (read(a)?, read(b)?);
-    let (a_found, b_found) = (FileImages::of(a_bytes), FileImages::of(b_bytes));
+    let (a_found, b_found) = (images_of(a, a_bytes, read), images_of(b, b_bytes, read));
     let is_bare = |found: &FileImages<'_>| {
         matches!(found.images[..], [ref one] if one.place.is_empty())
             || found.images.is_empty() && found.defects.is_empty()

@@ -46,6 +46,24 @@ pub(crate) fn without_file_id(name: &str) -> &str {
     rest().unwrap_or(name)
 }
 
+/// The mangled name in that of a variable of a function: `$___ZZ1kvE1s__12`, or
+/// `$___ZZ1kvE1s_$_0__12`.
+#[cfg(feature = "demangle")]
+fn without_number(name: &str) -> &str {
+    let numbered = |name: &str, front: &str| {
+        let (name, number) = name.rsplit_once(front)?;
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then_some(name.len())
+    };
+    let inner = || {
+        let rest = name.strip_prefix("$__")?;
+        let inner = &rest[..numbered(rest, "__")?];
+        let inner = &inner[..numbered(inner, "_$_").unwrap_or(inner.len())];
+        inner.starts_with("_Z").then_some(inner)
+    };
+    inner().unwrap_or(name)
+}
+
 /// `name` without the namespace, named after the file, into which nvcc puts members of unnamed
 /// namespaces.
 #[cfg(feature = "demangle")]
@@ -80,9 +98,14 @@ fn demangled(name: &str, extent: NameExtent) -> Option<String> {
         }
     }
 
-    let name = without_file_id(name);
-    if !name.starts_with("_Z") || name.len() > LONGEST_NAME {
+    let whole = name;
+    let name = without_number(without_file_id(whole));
+    if name.len() > LONGEST_NAME {
         return None;
+    }
+    if !name.starts_with("_Z") {
+        // What is static may have a name that is not mangled.
+        return (name.len() < whole.len() && !name.is_empty()).then(|| name.to_owned());
     }
     let symbol = Symbol::new(name).ok()?;
     let mut text = BoundedText(String::new());
@@ -97,6 +120,24 @@ fn demangled(name: &str, extent: NameExtent) -> Option<String> {
 #[cfg(all(test, feature = "demangle"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_nvcc_puts_together_are_taken_apart() {
+        let of_file = "__nv_static_25__90ba2bef_5_u2_cu__Z2k2Pi_";
+        for (name, source) in [
+            ("gv", "gv"),
+            ("_Z1fi", "f(int)"),
+            ("_ZN34_INTERNAL_90ba2bef_5_u2_cu__Z2k2Pi1n5deep2E", "n::deep2"),
+        ] {
+            assert_eq!(demangle(&format!("{of_file}{name}")).as_deref(), Some(source), "{name}");
+        }
+        for name in ["$___ZZ2f5iE3fsh__847", "$___ZZ2f5iE3fsh_$_0__1944"] {
+            assert_eq!(demangle(name).as_deref(), Some("f5(int)::fsh"), "{name}");
+        }
+        for plain in ["$str$1", "$___ZZ2f5iE3fsh__", "$__gv__3", "__nv_static_25__short", of_file] {
+            assert_eq!(demangle(plain), None, "{plain}");
+        }
+    }
 
     #[test]
     fn only_mangled_names_are_recognised() {

@@ -29,6 +29,9 @@ const MAX_NAMESAKES: usize = 256;
 /// The longest name whose spelling is compared, bytes.
 const MAX_LENGTH: usize = 128;
 
+/// A namespace without name, in a demangled name.
+const UNNAMED: &str = "(anonymous namespace)::";
+
 /// A function or variable of the program.
 struct NamedEntity {
     /// As in the symbol table.
@@ -126,7 +129,8 @@ fn candidates<'d>(objects: &InputObjects<'d>, symbols: &Symbols) -> Vec<Candidat
 fn like(wanted: &NamedEntity, namesakes: &[&Candidate<'_>]) -> Vec<Note> {
     let (mut local, mut found) = (Vec::new(), Vec::new());
     // nvcc puts what is static into a namespace of the file, which names in the source do not have.
-    let in_source = |entity: &NamedEntity| display_name(entity.name.as_bytes());
+    let in_source =
+        |entity: &NamedEntity| display_name(entity.name.as_bytes()).replace(UNNAMED, "");
     for &candidate in namesakes {
         let entity = &candidate.entity;
         if candidate.local && in_source(entity) == in_source(wanted) {
@@ -201,6 +205,11 @@ mod tests {
         assert_eq!(texts("_Z3fooi", &[("_Z3fooi", true)]), [only]);
         let static_name = "_ZN34_INTERNAL_4c74981b_4_b_cu_c3f29ba63fooEi";
         assert_eq!(texts("_Z3fooi", &[(static_name, true)]), [only]);
+        let of_file = "__nv_static_25__90ba2bef_5_u2_cu__Z2k2Pi_";
+        let unnamed = "_ZN34_INTERNAL_90ba2bef_5_u2_cu__Z2k2Pi1n\
+                       36_GLOBAL__N__90ba2bef_5_u2_cu__Z2k2Pi4deepE";
+        assert_eq!(texts("_ZN1n4deepE", &[(&format!("{of_file}{unnamed}"), true)]), [only]);
+        assert_eq!(texts("gv", &[(&format!("{of_file}gv"), true)]), [only]);
         assert_eq!(texts("_Z3fooi", &[("_Z3fooj", true)]), [""; 0]);
         assert_eq!(texts("alpha", &[("omega", false), ("beta", false)]), [""; 0]);
     }

@@ -189,6 +189,11 @@ fn fill_in<'s, 'd: 's>(
     symbol: impl Fn(SymbolIndex) -> Option<&'s Symbol<'d>>,
 ) {
     for record in records.iter() {
+        // The others are offsets in tables of debug information, and shorter.
+        let is_address = culd_reloc::lookup(record.kind).is_some_and(|of| of.span_bytes() == 8);
+        if !is_address {
+            continue;
+        }
         let Some(symbol) = symbol(record.symbol) else { continue };
         let place = usize::try_from(record.offset).ok();
         let field = place.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<8>());

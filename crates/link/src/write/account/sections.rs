@@ -3,6 +3,7 @@
 //! In: the image. Out: [`OutputSection`]s in file order. Guaranteed: names, offsets and sizes are
 //! those that are written.
 
+use culd_cubin::Section;
 use culd_cubin::encode::SectionHeader;
 use culd_cubin::text_of;
 use culd_reloc::RelocType;
@@ -12,10 +13,11 @@ use super::super::types::TypeCounts;
 use super::super::{Image, ImageWriter};
 use super::{Contribution, KeptRelocations, OutputSection, OutputSectionKind, SectionSource};
 use crate::base::derived_names::DerivedPrefix;
-use crate::base::half::Halves;
+use crate::base::half::{Half, Halves};
 use crate::base::id::{DenseId, IdVec, NameId, NodeId, SectionId};
 use crate::draft::kind::SectionKind;
 use crate::draft::merged::SectionPlacement;
+use crate::draft::section::OutSection;
 use crate::layout::numbers::Numbers;
 use crate::relocs::kept::OutRecord;
 
@@ -229,6 +231,7 @@ fn rows_without_sources(image: &Image<'_, '_>) -> (Vec<OutputSectionKind>, Vec<O
 /// object as a whole. Sections whose bytes the linker makes have none.
 fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contribution> {
     let (merged, contents) = (&image.program.merged, &image.contents.sass);
+    let pool = merged.draft.first_of(SectionKind::PoolShared);
     // With the section of each.
     let mut pieces: Vec<(u32, Contribution)> = Vec::new();
     for (object, file) in image.program.objects.iter() {
@@ -237,16 +240,31 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
             else {
                 continue;
             };
-            if contents.has(out) || section.size == 0 {
+            // Variables of the pool of shared memory are placed one by one.
+            if contents.has(out) || Some(out) == pool {
                 continue;
             }
             let Some(place) = place(&image.layout.numbers, out) else { continue };
             let row = &mut rows[place as usize];
             let object = object.index() as u32;
-            let piece = Contribution { object, offset: base, size: section.size };
+            // Shared memory is laid out anew, and may need less than it had.
+            let size = section.size.min(row.size.saturating_sub(base));
+            if size == 0 {
+                continue;
+            }
+            let piece = Contribution { object, offset: base, size };
+            let whole = piece.offset == 0 && piece.size == row.size;
+            let output = &merged.draft.sections[out];
             // Most sections come from one object as a whole.
             match row.source {
-                SectionSource::Linker if piece.offset == 0 && piece.size == row.size => {
+                SectionSource::Linker if whole => {
+                    row.source = SectionSource::Object(piece.object);
+                    continue;
+                }
+                // A copy that was replaced, or whose parameters are not those that are written, has
+                // the place of the copy that counts.
+                _ if has_copies(output.kind) && !holds(output, section, base) => continue,
+                SectionSource::Object(_) if has_copies(output.kind) && whole => {
                     row.source = SectionSource::Object(piece.object);
                     continue;
                 }
@@ -266,6 +284,19 @@ fn add_sources(image: &Image<'_, '_>, rows: &mut [OutputSection]) -> Vec<Contrib
         first += own.len() as u32;
     }
     pieces.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// True if several objects may have the same place in such a section: copies of a function.
+fn has_copies(kind: SectionKind) -> bool {
+    matches!(kind, SectionKind::Text | SectionKind::JumpSlots | SectionKind::Constant(_))
+}
+
+/// True if the bytes of `section`, which starts at `base`, are among those of `output`.
+fn holds(output: &OutSection<'_>, section: &Section<'_>, base: u64) -> bool {
+    let chunks = &output.chunks;
+    let from = chunks.partition_point(|chunk| chunk.offset < base);
+    let data = section.data.as_ptr_range();
+    chunks.get(from).is_some_and(|chunk| data.contains(&chunk.bytes.as_ptr()))
 }
 
 /// The names of the sections of the output.
@@ -311,16 +342,24 @@ impl<'i> SectionNames<'i> {
 /// written, or else those that will be written.
 pub(super) fn kept(image: &Image<'_, '_>) -> Vec<KeptRelocations> {
     let row = |(kind, count)| KeptRelocations { kind, name: RelocType(kind).to_string(), count };
-    let counts = image.types.as_ref().map(TypeCounts::all).unwrap_or_default();
-    if !counts.is_empty() {
-        return counts.into_iter().map(row).collect();
-    }
+    let counted = image.types.as_ref().map(TypeCounts::all).unwrap_or_default();
     let counts = TypeCounts::default();
     let Halves { sass, mercury } = &image.relocated;
-    for relocated in std::iter::once(sass).chain(mercury) {
-        for id in relocated.sections.ids() {
-            let count = |record: OutRecord| counts.add_many((record.kind, 1));
-            relocated.each_kept(&image.program.objects, id, count);
+    if counted.is_empty() {
+        for relocated in std::iter::once(sass).chain(mercury) {
+            for id in relocated.sections.ids() {
+                let count = |record: OutRecord| counts.add_many((record.kind, 1));
+                relocated.each_kept(&image.program.objects, id, count);
+            }
+        }
+    }
+    counted.into_iter().for_each(|row| counts.add_many(row));
+    // The driver fills the slots of textures, whose records no input has.
+    let slots = &image.program.data.slots;
+    let halves = std::iter::once(Half::Sass).chain(mercury.as_ref().map(|_| Half::Mercury));
+    for half in halves {
+        for slot in slots.users.iter().flat_map(|user| slots.filled_for(user)) {
+            counts.add_many((slots.record(slot, half).relocation_type, 1));
         }
     }
     counts.all().into_iter().map(row).collect()
