@@ -509,6 +509,13 @@ fn lines_of_nvcc_are_made_here_or_reach_it_unchanged() {
         &["-dlink", "-arch=sm_90", "--unknown", "saxpy.o"],
         &["-dlink", "-arch=sm_90", "-ccbin", "no-such-compiler", "saxpy.o"],
         &["-dlink", "-arch=sm_90", "-arch=sm_80", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-dlto", "-G", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-Ofc=min", "-G", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-lineinfo", "-G", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-G", "-split-compile=1", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-w", "-Werror", "all-warnings", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-rdc=false", "saxpy.o"],
+        &["-dlink", "-arch=sm_90", "-ewp", "saxpy.o"],
         &["-arch=sm_90", "saxpy.cu", "-o", "prog"],
         &["-arch=sm_90", "-nodlink", "saxpy.o", "-o", "prog"],
     ] {

@@ -74,6 +74,12 @@ impl DeviceLinkPlan {
         if let Some(word) = line.beyond.first() {
             return Err(NvccError::Beyond(word.clone()));
         }
+        if lto && line.is_for_debugger() {
+            return Err(NvccError::LtoForDebugger);
+        }
+        if let Some(option) = line.at_odds() {
+            return Err(NvccError::Beyond(option.to_owned()));
+        }
         let visibility = host_words(line)?;
         if line.inputs.is_empty() {
             return Err(UsageError::NoInput.into());

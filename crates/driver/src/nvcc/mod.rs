@@ -46,6 +46,8 @@ pub(crate) enum NvccError {
     Native,
     #[error("'{0}' asks for more than a device link, which nvcc has to do")]
     Beyond(String),
+    #[error("Option --link-time-opt cannot be combined with --device-debug.")]
+    LtoForDebugger,
     #[error("'{0}' is no input of a device link: nvcc has to compile it")]
     Source(String),
     #[error(

@@ -42,6 +42,23 @@ impl CommandLine {
         self.values[id as usize].is_some()
     }
 
+    /// An option that does not go with others of the line: nvcc warns, or passes on other words.
+    pub(crate) fn at_odds(&self) -> Option<&'static str> {
+        let given = |id: NvccOptionId| self.has(id);
+        let fast = || self.text(NvccOptionId::FastCompile).is_some_and(|value| value != "0");
+        let all = || self.list(NvccOptionId::Werror).iter().any(|kind| kind == "all-warnings");
+        let debugger = self.is_for_debugger();
+        let pairs = [
+            ("-Ofc", debugger && fast()),
+            ("-lineinfo", debugger && given(NvccOptionId::Lineinfo)),
+            ("-split-compile", debugger && given(NvccOptionId::SplitCompile)),
+            ("-split-compile-extended", debugger && given(NvccOptionId::SplitCompileExtended)),
+            ("-w", given(NvccOptionId::NoWarnings) && all()),
+            ("-rdc=false", self.text(NvccOptionId::RelocatableCode) == Some("false")),
+        ];
+        pairs.into_iter().find(|(_, is_odd)| *is_odd).map(|(option, _)| option)
+    }
+
     /// True for code for a debugger. That of `-G -dopt=on` only has lines of source files.
     pub(crate) fn is_for_debugger(&self) -> bool {
         self.has(NvccOptionId::Debug) && !self.has(NvccOptionId::OptimizedDebug)

@@ -14,7 +14,8 @@ pub(crate) enum NvccOptionId {
     LibraryPath, NvlinkWords, HostWords, FatbinaryWords, PtxasWords, NoWarnings, Werror,
     ResourceUsage, Debug, OptimizedDebug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters,
     SplitCompile, SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile, ForwardCompiler, ForwardLinker,
-    ForwardBoth, NoDeviceLink, CudaRuntime, Verbose,
+    ForwardBoth, NoDeviceLink, CudaRuntime, FastCompile, RelocatableCode,
+    Verbose,
 }
 
 /// The number of [`NvccOptionId`]s.
@@ -119,7 +120,7 @@ pub(super) static TABLE: &[NvccOptionRow] = &[
     row("generate-line-info", "lineinfo", Nothing, Set(NvccOptionId::Lineinfo)),
     row("optimization-info", "opt-info", List, Front),
     row("optimize", "O", Number, None),
-    row("Ofast-compile", "Ofc", Choice(FAST), None),
+    row("Ofast-compile", "Ofc", Choice(FAST), Set(NvccOptionId::FastCompile)),
     row("dopt", "dopt", Choice(&["on"]), Set(NvccOptionId::OptimizedDebug)),
     row("dlink-time-opt", "dlto", Nothing, Set(NvccOptionId::Lto)),
     row("lto", "lto", Nothing, Set(NvccOptionId::Lto)),
@@ -170,7 +171,7 @@ pub(super) static TABLE: &[NvccOptionRow] = &[
     row("gpu-architecture", "arch", One, Set(NvccOptionId::Arch)),
     row("gpu-code", "code", List, Set(NvccOptionId::Code)),
     row("generate-code", "gencode", One, Set(NvccOptionId::Generate)),
-    row("relocatable-device-code", "rdc", Bool, None),
+    row("relocatable-device-code", "rdc", Bool, Set(NvccOptionId::RelocatableCode)),
     row("entries", "e", List, None),
     row("maxrregcount", "maxrregcount", Number, Set(NvccOptionId::MaxRegisters)),
     row("use_fast_math", "use_fast_math", Nothing, None),
@@ -192,7 +193,7 @@ pub(super) static TABLE: &[NvccOptionRow] = &[
     row("Wno-deprecated-gpu-targets", "Wno-deprecated-gpu-targets", Nothing, None),
     row("Werror", "Werror", List, Set(NvccOptionId::Werror)),
     row("resource-usage", "res-usage", Nothing, Set(NvccOptionId::ResourceUsage)),
-    row("extensible-whole-program", "ewp", Nothing, None),
+    row("extensible-whole-program", "ewp", Nothing, Front),
     row("no-compress", "no-compress", Nothing, Set(NvccOptionId::NoCompress)),
     row("qpp-config", "qpp-config", Nothing, Front),
     row("compile-as-tools-patch", "astoolspatch", Nothing, Front),
