@@ -377,8 +377,14 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
     world.compiler();
     fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
     // Nothing is said of an input that is not for LTO.
-    for inputs in ["a.ltoir", "saxpy.cubin a.ltoir", "a.ltoir saxpy.cubin"] {
-        let done = world.run(&format!("{inputs} -o out"));
+    for inputs in [
+        "a.ltoir -o out",
+        "saxpy.cubin a.ltoir -o out",
+        "a.ltoir saxpy.cubin -o out",
+        // Without an output, too.
+        "-arch=compute_90 a.ltoir saxpy.cubin",
+    ] {
+        let done = world.run(inputs);
         assert_eq!(done.status.code(), Some(1), "{inputs}");
         assert_eq!(
             said(&done),

@@ -266,16 +266,17 @@ impl PreparedOptions<'_> {
         lines: &mut Vec<Line>,
     ) -> Result<(), InputStop> {
         let PreparedOptions { options, session, .. } = *self;
-        // A virtual target has an output if LTO-IR is compiled for it. Without a name for one,
-        // nvlink compiles it, too, and fails.
-        if options.output().is_none() && matches!(self.target, Target::Virtual(_)) {
-            return Ok(());
-        }
         let target = self.target.arch();
         if lines.iter().any(|line| line.severity() >= Some(Severity::Error)) {
             return Ok(());
         }
-        LinkTime::new(options, target, rules, store, found, lines, session).compile()?;
+        let link = LinkTime::new(options, target, rules, store, found, lines, session);
+        // A virtual target has an output if LTO-IR is compiled for it. Without a name for one,
+        // nvlink compiles it, too, and fails.
+        if options.output().is_none() && matches!(self.target, Target::Virtual(_)) {
+            return link.check();
+        }
+        link.compile()?;
         let image = found.finished.as_ref().filter(|_| !options.flag(OptionId::EmitPtx));
         if options.flag(OptionId::Verify)
             && let Some(Err(what)) = image.map(|image| verify::verify(image))

@@ -29,6 +29,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         LinkTime { found, lines }
     }
 
+    /// There are no options about LTO-IR that could be wrong.
+    pub(crate) fn check(self) -> Result<(), InputStop> {
+        Ok(())
+    }
+
     pub(crate) fn compile(self) -> Result<(), InputStop> {
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let error = "this build of culd has no feature 'lto'".to_owned();

@@ -65,6 +65,16 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
+    /// Notes that the piece of LTO-IR with this number stands behind the inputs so far, and behind
+    /// so many lines.
+    pub(crate) fn place_lto(&mut self, number: usize, lines: usize) {
+        let place = InputPlace { inputs: self.inputs.len(), lines };
+        self.lto_place = place.inputs;
+        if let Some(piece) = self.lto.get_mut(number) {
+            piece.place = place;
+        }
+    }
+
     /// The inputs of the linker.
     pub(crate) fn link_inputs(&self) -> Vec<Input<'_>> {
         let ready = self.inputs.iter();

@@ -18,7 +18,7 @@ use super::gathered::{
 use super::ptx::{CompileError, PtxCompiler};
 use crate::hints::{UnlinkedCode, UnlinkedReason};
 use crate::interfaces;
-use crate::messages::{Cause, Ignored, InputError, InputPlace, Line, LineKind, warning_severity};
+use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::files::{InputBytes, Store};
 
@@ -83,7 +83,8 @@ pub(super) fn ready<'a>(
                 continue;
             }
             InputEvent::Lto(_) => {
-                finish.lto();
+                finish.found.place_lto(finish.lto_pieces, finish.lines.len());
+                finish.lto_pieces += 1;
                 continue;
             }
             InputEvent::Piece(piece) => piece,
@@ -238,16 +239,6 @@ struct Finish<'a, 'f, 'o> {
 }
 
 impl<'a> Finish<'a, '_, '_> {
-    /// Notes the place of the next piece of LTO-IR.
-    fn lto(&mut self) {
-        let place = InputPlace { inputs: self.found.inputs.len(), lines: self.lines.len() };
-        self.found.lto_place = place.inputs;
-        if let Some(piece) = self.found.lto.get_mut(self.lto_pieces) {
-            piece.place = place;
-        }
-        self.lto_pieces += 1;
-    }
-
     fn say(&mut self, severity: Severity, cause: impl Into<Cause>, notes: Vec<String>) {
         self.lines.push(Line::about(severity, cause).with_notes(notes));
     }

@@ -137,6 +137,14 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         made
     }
 
+    /// Looks at the options of the link, and compiles nothing.
+    pub(crate) fn check(mut self) -> Result<(), InputStop> {
+        let checked = self.check_folder().and_then(|()| self.check_options());
+        self.program.no_more();
+        self.found.lto_program = Some(self.program);
+        checked
+    }
+
     fn compile_all(&mut self) -> Result<(), InputStop> {
         self.check_folder()?;
         self.check_options()?;
