@@ -377,13 +377,7 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
     world.compiler();
     fs::remove_dir(world.path("toolkit/nvvm")).unwrap();
     // Nothing is said of an input that is not for LTO.
-    for inputs in [
-        "a.ltoir -o out",
-        "saxpy.cubin a.ltoir -o out",
-        "a.ltoir saxpy.cubin -o out",
-        // Without an output, too.
-        "-arch=compute_90 a.ltoir saxpy.cubin",
-    ] {
+    for inputs in ["a.ltoir -o out", "saxpy.cubin a.ltoir -o out", "a.ltoir saxpy.cubin -o out"] {
         let done = world.run(inputs);
         assert_eq!(done.status.code(), Some(1), "{inputs}");
         assert_eq!(
@@ -393,6 +387,12 @@ fn a_folder_of_nvvmpath_that_is_not_there_is_an_error() {
             "{inputs}"
         );
     }
+    // So it is for a virtual target without an output, for which nothing is compiled.
+    let mut command = Command::new(world.path("culd"));
+    command.args(["-arch=compute_90", "-lto", "-nvvmpath=toolkit/nvvm", "a.ltoir", "saxpy.cubin"]);
+    let done = command.current_dir(world.folder.path()).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    assert!(said(&done).starts_with("culd fatal   : elfLink linker library load error\n"));
 }
 
 #[test]
