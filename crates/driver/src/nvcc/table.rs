@@ -12,10 +12,10 @@ use NvccOptionArity::{Bool, Choice, List, Nothing, Number, One};
 pub(crate) enum NvccOptionId {
     Arch, Code, Generate, DeviceLink, Cubin, Fatbin, Relocatable, Lto, Output, Library,
     LibraryPath, NvlinkWords, HostWords, FatbinaryWords, PtxasWords, NoWarnings, Werror,
-    ResourceUsage, Debug, OptimizedDebug, Lineinfo, Shared, NoCompress, CompressMode, MaxRegisters,
-    SplitCompile, SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile, ForwardCompiler, ForwardLinker,
-    ForwardBoth, NoDeviceLink, CudaRuntime, FastCompile, RelocatableCode,
-    Verbose,
+    ResourceUsage, Debug, OptimizedDebug, Lineinfo, Shared, NoCompress, CompressMode,
+    MaxRegisters, SplitCompile, SplitCompileExtended, DeviceRuntime, HostCompiler, OptionsFile,
+    ForwardCompiler, ForwardLinker, ForwardBoth, NoDeviceLink, CudaRuntime, FastCompile,
+    RelocatableCode, Verbose,
 }
 
 /// The number of [`NvccOptionId`]s.
