@@ -7,29 +7,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use culd_tests::{PROGRAM, command, root};
+use culd_tests::world::copy_quickstart;
+use culd_tests::{PROGRAM, command, printed};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
 /// Runs culd in `folder`; it must succeed.
 fn culd(folder: &Path, words: &[&str]) -> String {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let run = command(Path::new(CULD), PROGRAM, &words, folder).expect("it runs");
-    assert_eq!(run.status, 0, "{words:?}: {}", run.stderr);
-    run.stdout
-}
-
-fn quickstart(folder: &Path) {
-    for name in ["saxpy.cubin", "smooth.cubin"] {
-        fs::copy(root().join("testdata/quickstart").join(name), folder.join(name)).expect(name);
-    }
+    printed(Path::new(CULD), words, folder)
 }
 
 #[test]
 fn standard_output_is_for_text_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o"];
     let rule = culd(place, &[&inputs[..], &["--dependency-file=-"]].concat());
     assert!(rule.starts_with("o: \\\n  saxpy.cubin \\\n  smooth.cubin\n"), "{rule}");
@@ -51,7 +43,7 @@ fn standard_output_is_for_text_alone() {
 fn a_file_for_standard_output_has_no_room_for_another() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     let link = |words: &[&str]| {
         let mut run = Command::new(CULD);
         run.args(["-arch=sm_90", "saxpy.cubin", "smooth.cubin"]).args(words).current_dir(place);
@@ -94,7 +86,7 @@ fn refusal(place: &Path, words: &[&str]) -> String {
 fn a_report_takes_the_place_of_no_input_and_of_no_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     for ending in ["json", "html", "txt", "dot", "svg", "tar", "list"] {
         fs::copy(place.join("saxpy.cubin"), place.join(format!("in.{ending}"))).expect("an input");
     }

@@ -21,7 +21,8 @@ use culd_fatbin::writer::{Compression, ImageTarget, InputImage};
 use culd_link::{Input, LinkOptions, Session};
 use culd_testkit::fixtures::case;
 use culd_testkit::fixtures::pack::{self, HostParts};
-use culd_tests::{PROGRAM, case_options, command, finish, link_options, root};
+use culd_tests::world::copy_quickstart;
+use culd_tests::{PROGRAM, case_options, command, finish, link_options, printed, root};
 
 const CULD: &str = env!("CARGO_BIN_EXE_culd-under-test");
 
@@ -44,16 +45,7 @@ const REPORTS: [&str; 13] = [
 
 /// Runs culd in `folder`; it must succeed.
 fn culd(folder: &Path, words: &[&str]) -> String {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let run = command(Path::new(CULD), PROGRAM, &words, folder).expect("it runs");
-    assert_eq!(run.status, 0, "{words:?}: {}", run.stderr);
-    run.stdout
-}
-
-fn quickstart(folder: &Path) {
-    for name in ["saxpy.cubin", "smooth.cubin"] {
-        fs::copy(root().join("testdata/quickstart").join(name), folder.join(name)).expect(name);
-    }
+    printed(Path::new(CULD), words, folder)
 }
 
 fn json(path: &Path) -> Report {
@@ -64,7 +56,7 @@ fn json(path: &Path) -> Report {
 fn no_option_changes_the_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     let inputs = ["-arch=sm_90", "saxpy.cubin", "smooth.cubin"];
     culd(place, &[&inputs[..], &["-o", "plain"]].concat());
     let plain = fs::read(place.join("plain")).expect("an output");
@@ -117,7 +109,7 @@ fn all_reports_at_once_change_no_recorded_output() {
 fn the_command_and_the_library_report_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     culd(place, &["-arch=sm_90", "saxpy.cubin", "smooth.cubin", "-o", "o", "--report=r.json"]);
     let mut whole = json(&place.join("r.json"));
     let mut linker = culd::Linker::new(culd::Options::for_arch("sm_90").expect("sm_90"));
@@ -357,7 +349,7 @@ fn a_report_of_the_cubin_alone_has_what_that_of_the_link_has() {
 fn a_root_keeps_a_function_and_what_it_calls() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     let link = |options: &[&str]| {
         let words =
             [&["-arch=sm_90", "smooth.cubin", "-o", "o", "--report=r.json"], options].concat();
@@ -413,7 +405,7 @@ fn names_are_those_of_the_source_with_their_commas() {
 fn reports_of_no_cubin_are_said_to_be_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path();
-    quickstart(place);
+    copy_quickstart(place);
     let reports = ["--report=r.json", "--map=m", "--trace=t", "--cref"];
     let words = [&["-arch=compute_90", "saxpy.cubin", "smooth.cubin", "-o=o"], &reports[..]];
     let words: Vec<String> = words.concat().into_iter().map(str::to_owned).collect();
@@ -728,7 +720,7 @@ fn packed(place: &Path, words: &[&str]) {
 fn a_packed_link_is_made_again_elsewhere() {
     let fresh = || {
         let folder = tempfile::tempdir().expect("a folder");
-        quickstart(folder.path());
+        copy_quickstart(folder.path());
         folder
     };
     let folder = fresh();

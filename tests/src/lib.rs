@@ -45,6 +45,17 @@ pub struct FinishedCommand {
     pub stderr: String,
 }
 
+/// What culd, the file `program`, prints on standard output for `words` in the folder `dir`.
+///
+/// # Panics
+/// When it does not succeed.
+pub fn printed(program: &Path, words: &[&str], dir: &Path) -> String {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let run = command(program, PROGRAM, &words, dir).expect("it runs");
+    assert_eq!(run.status, 0, "{words:?}: {}", run.stderr);
+    run.stdout
+}
+
 /// Runs the command `program`, whose lines start with `name`, in the folder `dir`.
 ///
 /// # Errors

@@ -49,6 +49,13 @@ const MAGIC: &[(&[u8], Format)] = &[
     (b"\xde\xc0\x17\x0b", Format::Bitcode),
 ];
 
+impl Format {
+    /// True for archives of either kind.
+    pub fn is_archive(self) -> bool {
+        matches!(self, Format::Archive | Format::ThinArchive)
+    }
+}
+
 /// The kind of file that `data` is.
 ///
 /// ```

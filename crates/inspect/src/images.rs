@@ -6,6 +6,7 @@
 //! more memory than the caller allows; damaged parts are named and skipped.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use culd_cubin::{Cubin, text_of};
 use culd_fatbin::container::{Encoding, FatbinEntry, ImageKind, Unpacker, containers, embedded};
 use culd_fatbin::host::{HostObject, SectionData};
 use culd_fatbin::{Format, archive, sniff};
+use culd_text::os::OsStrExt;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian as Le, elf};
 
@@ -85,13 +87,13 @@ impl<'a> FileImages<'a> {
     /// finds: that reads the whole program, and images of sections can be unpacked meanwhile.
     pub fn without_data(file: ProgramFile<'_, 'a>) -> Self {
         // Those of an archive would stand between the images of its members.
-        let defers = !is_archive(file.bytes);
+        let defers = !sniff(file.bytes).is_archive();
         FileImages { defers, ..FileImages::default() }.looked_into(file)
     }
 
     fn looked_into(mut self, file: ProgramFile<'_, 'a>) -> Self {
         let ProgramFile { bytes, path, open } = file;
-        if is_archive(bytes) {
+        if sniff(bytes).is_archive() {
             self.archives.extend(path.canonicalize());
         }
         self.kind = self.file(bytes, Place { name: "", path, depth: 0, open });
@@ -189,7 +191,7 @@ impl<'a> FileImages<'a> {
     /// Reads the file that a thin archive names.
     fn elsewhere(&mut self, name: &[u8], at: Place<'_, 'a>) {
         let folder = at.path.parent().unwrap_or(Path::new(""));
-        let path = folder.join(path_of(name));
+        let path = folder.join(OsStr::from_bytes(name));
         // Opening a pipe would wait for its other end.
         let is_special = path.metadata().is_ok_and(|meta| !meta.is_file());
         let bytes = match is_special {
@@ -200,7 +202,7 @@ impl<'a> FileImages<'a> {
             Ok(bytes) => bytes,
             Err(error) => return self.defect(at.name, error),
         };
-        if is_archive(bytes) {
+        if sniff(bytes).is_archive() {
             let Ok(own) = path.canonicalize() else { return };
             if self.archives.contains(&own) {
                 return;
@@ -275,23 +277,6 @@ impl<'a> FileImages<'a> {
             }
         }
     }
-}
-
-fn is_archive(bytes: &[u8]) -> bool {
-    matches!(sniff(bytes), Format::Archive | Format::ThinArchive)
-}
-
-/// The path that a member of a thin archive names.
-#[cfg(unix)]
-fn path_of(name: &[u8]) -> &Path {
-    use std::os::unix::ffi::OsStrExt as _;
-    Path::new(std::ffi::OsStr::from_bytes(name))
-}
-
-/// The path that a member of a thin archive names.
-#[cfg(not(unix))]
-fn path_of(name: &[u8]) -> PathBuf {
-    PathBuf::from(text_of(name))
 }
 
 /// The place of a part of the file at `place`.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use culd_fatbin::{Format, archive, sniff};
+use culd_fatbin::{archive, sniff};
 
 use super::walk::InputSource;
 use super::{Gatherer, InputStop};
@@ -111,7 +111,7 @@ impl<'a> Gatherer<'a, '_> {
                 (bytes, Some((place, identity)))
             }
         };
-        if is_archive(bytes) {
+        if sniff(bytes).is_archive() {
             return self.inner_archive(archive, &name, &path, bytes, file);
         }
         if bytes.is_empty() {
@@ -183,9 +183,4 @@ impl<'a> Gatherer<'a, '_> {
 
 pub(super) fn folder_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(Path::new("")).to_owned()
-}
-
-/// True for archives of either kind.
-pub(super) fn is_archive(bytes: &[u8]) -> bool {
-    matches!(sniff(bytes), Format::Archive | Format::ThinArchive)
 }

@@ -43,6 +43,8 @@ pub(crate) struct Inputs<'a> {
     pub(crate) times: Vec<CompileTime>,
     /// LTO-IR that is linked, in order.
     pub(crate) lto: Vec<LtoPiece<'a>>,
+    /// The number of pieces of it whose place is known.
+    lto_placed: usize,
     /// The program that compiles it, if there is LTO-IR.
     #[cfg(feature = "lto")]
     pub(crate) lto_program: Option<LtoProgram>,
@@ -65,14 +67,15 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Notes that the piece of LTO-IR with this number stands behind the inputs so far, and behind
-    /// so many lines.
-    pub(crate) fn place_lto(&mut self, number: usize, lines: usize) {
+    /// Notes that the next piece of LTO-IR stands behind the inputs so far, and behind so many
+    /// lines.
+    pub(crate) fn place_lto(&mut self, lines: usize) {
         let place = InputPlace { inputs: self.inputs.len(), lines };
         self.lto_place = place.inputs;
-        if let Some(piece) = self.lto.get_mut(number) {
+        if let Some(piece) = self.lto.get_mut(self.lto_placed) {
             piece.place = place;
         }
+        self.lto_placed += 1;
     }
 
     /// The inputs of the linker.

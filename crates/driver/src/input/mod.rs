@@ -149,11 +149,9 @@ pub(crate) fn gather<'a>(
             found.leaves_library = library == SystemLibrary::Linked;
             found.leaves_code = events.iter().filter_map(InputEvent::piece).any(other);
             found.whole = !found.lto.is_empty() && !found.leaves_code;
-            let mut lto_pieces = 0;
             for event in events {
                 if matches!(event, InputEvent::Lto(_)) {
-                    found.place_lto(lto_pieces, lines.len());
-                    lto_pieces += 1;
+                    found.place_lto(lines.len());
                 }
                 let cubin = event.cubin();
                 lines.extend(event.lines(options));

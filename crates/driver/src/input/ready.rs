@@ -75,7 +75,7 @@ pub(super) fn ready<'a>(
         compiler().compile(&jobs, session).into_iter().map(Some).collect()
     };
     let mut made = made.into_iter();
-    let mut finish = Finish { options, store, found, lines, lto_pieces: 0 };
+    let mut finish = Finish { options, store, found, lines };
     for event in events {
         let piece = match event {
             InputEvent::Line(line) => {
@@ -83,8 +83,7 @@ pub(super) fn ready<'a>(
                 continue;
             }
             InputEvent::Lto(_) => {
-                finish.found.place_lto(finish.lto_pieces, finish.lines.len());
-                finish.lto_pieces += 1;
+                finish.found.place_lto(finish.lines.len());
                 continue;
             }
             InputEvent::Piece(piece) => piece,
@@ -234,8 +233,6 @@ struct Finish<'a, 'f, 'o> {
     store: &'a Store,
     found: &'f mut Inputs<'a>,
     lines: &'f mut Vec<Line>,
-    /// How many pieces of LTO-IR there have been.
-    lto_pieces: usize,
 }
 
 impl<'a> Finish<'a, '_, '_> {

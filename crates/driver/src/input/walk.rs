@@ -10,7 +10,7 @@ use std::path::Path;
 
 use culd_fatbin::{Format, sniff};
 
-use super::archive::{ArchiveReader, is_archive};
+use super::archive::ArchiveReader;
 use super::gathered::{DeviceCode, InputEvent, InputPiece, InputStop};
 use super::{Content, Gatherer, InputItem, InputKind, Sources};
 use crate::messages::{Ignored, InputError};
@@ -81,7 +81,7 @@ impl<'a> Gatherer<'a, '_> {
             return Err(self.fatal(wrong, Vec::new()));
         }
         let system = is_system(&item.path());
-        match (is_archive(bytes), file) {
+        match (sniff(bytes).is_archive(), file) {
             (true, Some((_, identity))) if !self.first_time(identity) => Ok(()),
             (true, Some((path, identity))) => {
                 self.archive(&ArchiveReader::file(&name, path, bytes, identity, system))
@@ -133,7 +133,7 @@ impl<'a> Gatherer<'a, '_> {
             self.ignored(Ignored::Empty(name.to_owned()));
             return Ok(());
         }
-        let is_archive = is_archive(bytes);
+        let is_archive = sniff(bytes).is_archive();
         if bytes.len() < SHORTEST && !is_archive {
             let size = format!("it has {} bytes, too few for any kind of input", bytes.len());
             return Err(self.fatal(InputError::Open(name.to_owned()), vec![size]));

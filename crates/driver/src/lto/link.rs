@@ -132,17 +132,21 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     /// Has the LTO-IR compiled: it becomes the output, or [`Inputs::lto_cubin`].
     pub(crate) fn compile(mut self) -> Result<(), InputStop> {
         let made = self.compile_all();
-        self.program.no_more();
-        self.found.lto_program = Some(self.program);
+        self.end();
         made
     }
 
     /// Looks at the options of the link, and compiles nothing.
     pub(crate) fn check(mut self) -> Result<(), InputStop> {
         let checked = self.check_folder().and_then(|()| self.check_options());
+        self.end();
+        checked
+    }
+
+    /// Leaves the program to the end of the link.
+    fn end(mut self) {
         self.program.no_more();
         self.found.lto_program = Some(self.program);
-        checked
     }
 
     fn compile_all(&mut self) -> Result<(), InputStop> {

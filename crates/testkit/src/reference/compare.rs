@@ -21,6 +21,7 @@ mod whole;
 
 use crate::fixtures::case::{plain_lines, stack_warnings_once};
 use crate::reference::oracle::process::Run;
+use culd_cubin::note::ToolRecord;
 use mercury::{Classes, LinkObjects};
 use object::elf::{FileHeader64, SectionHeader64};
 use object::read::elf::{FileHeader as _, SectionHeader as _};
@@ -273,9 +274,8 @@ fn own_note(bytes: &[u8]) -> Option<Range<usize>> {
 
 /// True for an output of culd's: to compare with it would say nothing.
 fn is_of_culd(output: &[u8]) -> bool {
-    const FOLLOWS: &[u8] = b"\0follows nvlink ";
-    let note = own_note(output).and_then(|own| output.get(own));
-    note.is_some_and(|note| note.windows(FOLLOWS.len()).any(|window| window == FOLLOWS))
+    let note = own_note(output).and_then(|own| ToolRecord::parse(output.get(own)?));
+    note.is_some_and(|record| record.tool == "culd")
 }
 
 /// Names and file ranges of the sections with contents; empty if the bytes are no ELF file.
@@ -416,8 +416,12 @@ mod tests {
 
     #[test]
     fn an_output_of_culd_is_no_reference() {
-        let theirs = cubin(b"nvlink\0release 13.0\0Cuda compilation\0", b"same", b"code");
-        let ours = cubin(b"culd\0culd 0.1.0\0follows nvlink 13.0\0\0", b"same", b"code");
+        let of = |tool: &str, release: &str| {
+            let (tool, release) = (tool.to_owned(), release.to_owned());
+            let record = ToolRecord { tool, release, ..ToolRecord::default() };
+            cubin(&record.descriptor(), b"same", b"code")
+        };
+        let (theirs, ours) = (of("nvlink", "13.0.8"), of("culd", "culd 0.1"));
         let compared = |expected, actual| outputs(&[], Vec::new, expected, actual).is_ok();
         assert!(compared(&theirs, &ours));
         assert!(!compared(&ours, &ours) && !compared(&ours, &theirs));

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use culd_testkit::fixtures::case::plain_lines;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::compare::code::{CodeSize, functions};
-use culd_testkit::reference::compare::trial::{Tools, without_stale_barriers};
+use culd_testkit::reference::compare::trial::{Tools, is_own, without_stale_barriers};
 use culd_testkit::reference::oracle::process::{self, Run};
 use families::{FAMILIES, VIRTUAL};
 use listed::{DifferingLink, ListedDifference};
@@ -55,10 +55,6 @@ fn target_number(arch: &str) -> u32 {
 
 /// A link takes seconds, much more on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
-
-/// Lines that only culd has (docs/DIFFERENCES.md, lto and ignored-inputs).
-const OWN: [&str; 2] =
-    ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
 
 /// The data of the comparison.
 struct LtoBench {
@@ -449,9 +445,7 @@ fn both_messages(theirs: &Run, ours: &Run, program: &str) -> [Vec<String>; 2] {
 fn messages(text: &str, program: &str) -> Vec<String> {
     let lines = plain_lines(text, program);
     let counts = |line: &String| {
-        !line.trim().is_empty()
-            && !line.contains("Compile time = ")
-            && !OWN.iter().any(|own| line.contains(own))
+        !line.trim().is_empty() && !line.contains("Compile time = ") && !is_own(line)
     };
     let mut lines: Vec<String> = lines.into_iter().filter(counts).collect();
     lines.dedup();

@@ -504,13 +504,18 @@ fn as_library(expected: &Run, actual: &mut Run) {
     actual.stderr = lines.flat_map(|line| [line, "\n"]).collect::<String>().into_bytes();
 }
 
+/// True for a line about LTO that only culd has (docs/DIFFERENCES.md, lto and ignored-inputs).
+pub fn is_own(line: &str) -> bool {
+    const OWN: [&str; 2] =
+        ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
+    OWN.iter().any(|own| line.contains(own))
+}
+
 /// nvlink's lines, with 0 barriers where culd prints 0: later releases print any number for a
 /// kernel that has none (docs/DIFFERENCES.md, verbose-barriers).
 pub fn without_stale_barriers(expected: &Run, actual: &Run) -> String {
     let (theirs, ours) = (expected.stderr_text(), actual.stderr_text());
-    // A line of culd's own.
-    let counts = |line: &String| !line.contains("doing partial LTO because");
-    let mut ours = plain_lines(&ours, "culd").into_iter().filter(counts);
+    let mut ours = plain_lines(&ours, "culd").into_iter().filter(|line| !is_own(line));
     let mut text = String::new();
     for line in stack_warnings_once(theirs.lines().map(str::to_owned).collect()) {
         let none = ours.next().is_some_and(|line| line.contains(" used 0 barriers, "));
