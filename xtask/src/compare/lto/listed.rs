@@ -558,7 +558,9 @@ fn items(text: &[u8]) -> Vec<String> {
         item.push_str(&without_numbers(line));
         item.push('\n');
         depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
-        if depth == 0 && (line.ends_with([';', '}']) || line.is_empty()) {
+        // A line about a variable that has moved into a kernel is one.
+        let ends = line.is_empty() || line.ends_with([';', '}']) || line.starts_with("//");
+        if depth == 0 && ends {
             items.push(std::mem::take(&mut item));
         }
     }
@@ -601,9 +603,9 @@ mod tests {
 
     #[test]
     fn ptx_in_another_order_has_the_same_items() {
-        let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n\n.global .u32 v;\n\
+        let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n// s has been demoted\n\n.global .u32 v;\n\
                    .func b ()\n{\n bra $L__BB1_2;\n}\n";
-        let two = "\t// .weak b\n.func a\n(\n)\n;\n.func b ()\n{\n bra $L__BB0_2;\n}\n.global .u32 v;\n\n\
+        let two = "\t// .weak b\n.func a\n(\n)\n;\n.func b ()\n{\n bra $L__BB0_2;\n}\n// s has been demoted\n.global .u32 v;\n\n\
                    .func a ()\n{\n$L__BB1_1:\n ret;\n}\n";
         assert_eq!(items(one.as_bytes()), items(two.as_bytes()));
         let other = two.replace("_2", "_3");
