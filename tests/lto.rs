@@ -287,6 +287,61 @@ fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
     assert_eq!(requests[0], "object");
 }
 
+/// It loads while the text is made. A script is not started then: it may read its standard input.
+#[test]
+fn ptxas_is_started_before_its_text_if_threads_may_be() {
+    let world = LtoFolder::new(CULD);
+    world.compiler();
+    // It reads the text as ptxas does, and says whether `ptx` was a link at its start.
+    let program = r#"#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+    char target[64], bytes[65536];
+    FILE *said = fopen(AHEAD, "w"), *in, *out;
+    fputs(readlink("ptx", target, sizeof target) > 0 ? "ahead" : "with its text", said);
+    fclose(said);
+    for (int time = 0; time < 2; time++) {
+        size_t all = 0, size;
+        in = fopen("ptx", "r");
+        while ((size = fread(bytes, 1, sizeof bytes, in)) > 0) all += size;
+        fclose(in);
+        if (all != 17) return 1;
+    }
+    in = fopen(CUBIN, "r"), out = fopen("elf.o", "w");
+    fwrite(bytes, 1, fread(bytes, 1, sizeof bytes, in), out);
+    return fclose(out);
+}
+"#;
+    fs::write(world.path("ptxas.c"), program).unwrap();
+    let name = |name: &str, path: &str| format!("-D{name}=\"{}\"", world.path(path).display());
+    let made = Command::new("gcc")
+        .args([name("AHEAD", "ahead"), name("CUBIN", "whole.cubin")])
+        .args(["-o", "ptxas", "ptxas.c"])
+        .current_dir(world.folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    // A folder for temporary files.
+    fs::create_dir(world.path("left")).unwrap();
+    let run = |words: &str| {
+        world.command(words.split(' ')).env("TMPDIR", world.path("left")).output().unwrap()
+    };
+    let left = || fs::read_dir(world.path("left")).unwrap().count();
+    // The text comes when ptxas runs.
+    let waits = "for time in $(seq 100); do [ -s ahead ] && break; sleep 0.1; done";
+    for (threads, more, expected) in [("2", waits, "ahead"), ("1", "", "with its text")] {
+        world.compiler_and(more);
+        let done = run(&format!("-threads={threads} a.ltoir b.ltoir -o out"));
+        assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)), "{threads}");
+        assert_eq!(fs::read(world.path("out")).unwrap(), world.whole());
+        assert_eq!((world.taken("ahead").as_str(), left()), (expected, 0));
+    }
+    // Without a text it ends, and its folder is gone.
+    world.compiler_and("said='refused 5 by lib'; : > made");
+    let done = run("-threads=2 a.ltoir b.ltoir -o other");
+    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
+    assert!(!exists(&world.path("other")) && left() == 0);
+}
+
 #[test]
 fn words_for_the_compilers_are_split_as_nvlink_does() {
     let world = LtoFolder::new(CULD);
@@ -470,9 +525,10 @@ fn other_code_is_linked_with_it() {
     let roots = fs::read_to_string(world.path("roots")).unwrap();
     assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
     let words = world.words();
-    assert!(words.contains(" ptx --roots "));
+    // A program of its own has made LTO-IR of them.
+    assert!(words.contains(" ptx --made-roots "), "{words}");
     // The names come from an object of it, in a link with LTO-IR that needs something else.
-    let object = |line: &str| line.contains(" object --") && line.contains(" --roots ");
+    let object = |line: &str| line.contains(" object --") && line.contains(" --made-roots ");
     assert!(words.lines().any(object), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
@@ -625,9 +681,9 @@ fn older_releases_compile_lto_ir_by_their_rules() {
     let done = world.run("--dialect=12.4 -r a.ltoir b.ltoir -o program");
     assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
     assert_eq!(fs::read(world.path("program")).unwrap(), world.whole());
-    assert!(!world.words().contains("--roots"));
+    assert!(!world.words().contains("roots"));
     world.run("-r a.ltoir b.ltoir -o object");
-    assert!(world.words().contains("--roots"));
+    assert!(world.words().contains("--made-roots"));
     // Without lists of kernels in all inputs, all kernels stay.
     let image = InputImage::new(ImageKind::LtoIr, (12, 4), ImageTarget::sm(90), [b'L'; 64]);
     let host = pack::host_object(&HostParts {

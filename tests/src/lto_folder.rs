@@ -64,13 +64,24 @@ impl LtoFolder {
         self.compiler_and("");
     }
 
-    /// The same, with the commands `more` for each request, in front of the reply. It makes
-    /// `smooth.cubin` when names are read from an object.
+    /// The same, with the commands `more` in front of each reply. It makes `smooth.cubin` when
+    /// names are read from an object, and takes the text of names for LTO-IR. To a request for two
+    /// outputs there are two replies, which come together. Requests for LTO-IR of names are not in
+    /// [`LtoFolder::words`].
     pub fn compiler_and(&self, more: &str) {
         self.script(
             "culd-lto",
             &format!(
-                "while read -r count; do\n\
+                "reply() {{\n\
+                 kind=$1\n\
+                 printf '%s\\n\\0' \"$text\" > made\n[ $kind = object ] && cp {} made\n\
+                 {more}\n\
+                 printf '%s' \"$said\" > report\n\
+                 {{ echo 2; wc -c < report; cat report; wc -c < made; cat made; }} > reply\n\
+                 [ -s made ] || {{ echo 1; wc -c < report; cat report; }} > reply\n\
+                 cat reply >> replies\n\
+                 }}\n\
+                 while read -r count; do\n\
                  text='// made of' said='made by a script' line= next=word\n\
                  while [ $count -gt 0 ]; do\n\
                  read -r size; head -c $size > part; count=$((count-1))\n\
@@ -78,18 +89,18 @@ impl LtoFolder {
                  bytes) text=\"$text $(head -c 2 part)\" next=word; continue;;\n\
                  roots) cp part roots; next=word; continue;;\n\
                  kind) next=name;; name) next=bytes;;\n\
-                 *) case $(tr -d '\\0' < part) in --input) next=kind;; --roots) next=roots;; esac;;\n\
+                 *) case $(tr -d '\\0' < part) in --input) next=kind;; --*roots) next=roots;; esac;;\n\
                  esac\n\
                  line=\"$line $(cat part)\"\n\
                  done\n\
-                 printf '%s\\n' \"$*$line\" >> words\n\
                  kind=${{line%% --*}} kind=${{kind# }}\n\
-                 printf '%s\\n\\0' \"$text\" > made\n[ $kind = object ] && cp {} made\n\
-                 {more}\n\
-                 printf '%s' \"$said\" > report\n\
-                 {{ echo 2; wc -c < report; cat report; wc -c < made; cat made; }} > reply\n\
-                 [ -s made ] || {{ echo 1; wc -c < report; cat report; }} > reply\n\
-                 cat reply >&0\n\
+                 if [ $kind = names ]; then\n\
+                 {{ echo 2; echo 0; wc -c < roots; cat roots; }} >&0; continue\n\
+                 fi\n\
+                 printf '%s\\n' \"$*$line\" >> words\n\
+                 rm -f replies\n\
+                 case $kind in both) reply ptx; reply object;; *) reply $kind;; esac\n\
+                 cat replies >&0\n\
                  done",
                 self.path("smooth.cubin").display()
             ),

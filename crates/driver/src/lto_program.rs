@@ -93,8 +93,17 @@ impl LtoFailure {
     }
 }
 
-/// Stands in front of an option of libnvJitLink in a request.
-pub(crate) const OPTION: &[u8] = b"--option";
+/// What stands in front of an option of libnvJitLink in a request, behind `--`.
+pub(crate) const OPTION: &str = "option";
+
+/// The names that must stay.
+#[derive(Clone)]
+pub(crate) enum LtoRoots {
+    /// In NVVM IR.
+    Text(String),
+    /// LTO-IR of it.
+    LtoIr(Vec<u8>),
+}
 
 /// The program for one link. It is started again for a request behind one that ended it,
 /// or after which NVIDIA's compiler would compile otherwise.
@@ -106,13 +115,15 @@ pub(crate) struct LtoProgram {
     killed: Vec<RunningProgram>,
     /// There were processors for another one when this was started.
     had_room: bool,
+    /// A second one, which makes LTO-IR of names while the first one loads another library.
+    names: Option<RunningProgram>,
 }
 
 impl LtoProgram {
     /// Starts the program. If that fails, the first request reports the reason.
     pub(crate) fn start(options: &CommandOptions, session: &Session) -> Self {
         let had_room = has_room(options, session, 1);
-        let running = RunningProgram::start(options).ok();
+        let running = RunningProgram::start(options, &[]).ok();
         LtoProgram { running, had_room, ..LtoProgram::default() }
     }
 
@@ -130,23 +141,66 @@ impl LtoProgram {
         options: &CommandOptions,
         cancel: Option<&Cancel>,
     ) -> Result<LtoOutput, LtoFailure> {
-        let mut running = match self.running.take() {
-            Some(running) => running,
-            None => RunningProgram::start(options)?,
-        };
-        let reply = running.ask(words, cancel).inspect_err(|_| running.kill())?;
-        let lines = running.lines()?;
-        let Some(reply) = reply else { return Err(LtoFailure::Failed(lines)) };
+        let mut running = self.asked(words, options)?;
+        let made = running.output(cancel)?;
         self.running = Some(running);
-        if words.windows(2).any(|pair| pair[0].as_ref() == OPTION && changes_compiler(&pair[1])) {
+        if words.windows(2).any(|pair| is_option(&pair[0]) && changes_compiler(&pair[1])) {
             self.no_more();
         }
-        output(reply, lines)
+        made
+    }
+
+    /// The second output for a request with these words for two; `take_first` gets the first one,
+    /// if there is one.
+    pub(crate) fn compile_both(
+        &mut self,
+        words: &[Cow<'_, [u8]>],
+        options: &CommandOptions,
+        cancel: Option<&Cancel>,
+        take_first: impl FnOnce(LtoOutput),
+    ) -> Result<LtoOutput, LtoFailure> {
+        let mut running = self.asked(words, options)?;
+        if let Ok(made) = running.output(cancel)? {
+            take_first(made);
+        }
+        let made = running.output(cancel)?;
+        self.running = Some(running);
+        made
+    }
+
+    /// The program, which has got a request with these words.
+    fn asked(
+        &mut self,
+        words: &[Cow<'_, [u8]>],
+        options: &CommandOptions,
+    ) -> Result<RunningProgram, LtoFailure> {
+        let started = self.running.take().map_or_else(|| RunningProgram::start(options, &[]), Ok);
+        let mut running = started?;
+        running.ask(words);
+        Ok(running)
+    }
+
+    /// Starts a program for [`LtoProgram::roots`].
+    pub(crate) fn start_names(&mut self, options: &CommandOptions) {
+        self.names = RunningProgram::start(options, &["--names"]).ok();
+    }
+
+    /// The names in `text`, NVVM IR, in the form for a request to the target `arch`: LTO-IR if a
+    /// program for it runs. Without one, or if it fails, the other program makes LTO-IR.
+    pub(crate) fn roots(&mut self, text: String, arch: &str, cancel: Option<&Cancel>) -> LtoRoots {
+        let Some(running) = &mut self.names else { return LtoRoots::Text(text) };
+        let option = format!("-arch={arch}");
+        let words = ["names", "--roots", &text, "--option", &option];
+        running.ask(&words.map(|word| word.as_bytes().into()));
+        match running.output(cancel) {
+            Ok(Ok(made)) => LtoRoots::LtoIr(made.bytes),
+            _ => LtoRoots::Text(text),
+        }
     }
 
     /// No request is likely to follow: the program ends while the link goes on.
     pub(crate) fn no_more(&mut self) {
-        if let Some(mut running) = self.running.take() {
+        for mut running in [self.names.take(), self.running.take()].into_iter().flatten() {
             running.kill();
             self.killed.push(running);
         }
@@ -157,6 +211,10 @@ impl LtoProgram {
         other.no_more();
         self.killed.append(&mut other.killed);
     }
+}
+
+fn is_option(word: &[u8]) -> bool {
+    word.strip_prefix(b"--") == Some(OPTION.as_bytes())
 }
 
 /// True if NVIDIA's compiler compiles otherwise in the rest of its process, once it has met the
@@ -182,7 +240,8 @@ struct RunningProgram {
 }
 
 impl RunningProgram {
-    fn start(options: &CommandOptions) -> Result<Self, LtoFailure> {
+    /// Starts it with `words`.
+    fn start(options: &CommandOptions, words: &[&str]) -> Result<Self, LtoFailure> {
         if !host::HAS_LTO {
             return Err(LtoFailure::NotHere);
         }
@@ -194,6 +253,7 @@ impl RunningProgram {
         let (socket, stdin) = host::socket().map_err(ChildError::Temporary)?;
         let mut command = Command::new(&program);
         command.env("LD_LIBRARY_PATH", library_folders(&folder));
+        command.args(words);
         for toolkit in tools::toolkit_homes(options) {
             command.arg("--toolkit").arg(toolkit);
         }
@@ -205,20 +265,33 @@ impl RunningProgram {
         Ok(RunningProgram { child, socket, said, heard: 0, _folder: folder })
     }
 
-    /// The reply to a request; `None` if the program ended without one.
-    fn ask(
-        &mut self,
-        words: &[Cow<'_, [u8]>],
-        cancel: Option<&Cancel>,
-    ) -> Result<Option<Vec<Vec<u8>>>, ChildError> {
+    /// Sends a request. A program that has ended gives no reply.
+    fn ask(&mut self, words: &[Cow<'_, [u8]>]) {
         let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        let _ = message::write(&mut self.socket, &words);
+    }
+
+    /// What the program makes of a request. The outer failure is that of the program, which is
+    /// killed then.
+    fn output(
+        &mut self,
+        cancel: Option<&Cancel>,
+    ) -> Result<Result<LtoOutput, LtoFailure>, LtoFailure> {
+        let reply = self.reply(cancel).inspect_err(|_| self.kill())?;
+        let lines = self.lines()?;
+        match reply {
+            Some(reply) => Ok(output(reply, lines)),
+            None => Err(LtoFailure::Failed(lines)),
+        }
+    }
+
+    /// The next reply; `None` if the program ended without one.
+    fn reply(&mut self, cancel: Option<&Cancel>) -> Result<Option<Vec<Vec<u8>>>, ChildError> {
         let timeout = self.socket.set_read_timeout(cancel.map(|_| child::LOOK));
         timeout.map_err(ChildError::Temporary)?;
-        // A program that has ended gives no reply either.
-        if message::write(&mut self.socket, &words).is_err() {
-            return Ok(None);
-        }
-        let reply = message::read(&mut BufReader::new(Patient { socket: &self.socket, cancel }));
+        // Lines are read byte by byte, and nothing of the reply behind this one.
+        let patient = Patient { socket: &self.socket, cancel };
+        let reply = message::read(&mut BufReader::with_capacity(1, patient));
         match cancel.is_some_and(Cancel::is_cancelled) {
             true => Err(ChildError::Cancelled),
             false => Ok(reply.ok().flatten()),
@@ -274,13 +347,15 @@ impl Read for Patient<'_> {
     }
 }
 
-/// The output in a reply; `lines` are those of NVIDIA's libraries.
-fn output(reply: Vec<Vec<u8>>, lines: Vec<String>) -> Result<LtoOutput, LtoFailure> {
+/// The output in a reply; `lines` are those of NVIDIA's libraries, without those in the reply.
+fn output(reply: Vec<Vec<u8>>, mut lines: Vec<String>) -> Result<LtoOutput, LtoFailure> {
     let mut reply = reply.into_iter();
     let report = culd_text::bytes(&reply.next().unwrap_or_default());
     match reply.next() {
         Some(bytes) => {
             let log = report.split_once('\n').map_or("", |(_, log)| log).to_owned();
+            let said = culd_text::bytes(&reply.next().unwrap_or_default());
+            lines.extend(said.lines().map(str::to_owned));
             Ok(LtoOutput { bytes, said: CompilerLog { log, lines } })
         }
         None => Err(failure(&report, lines)),

@@ -28,14 +28,21 @@ pub(crate) fn cores() -> usize {
 /// The number of threads that run or wait for a processor, and that of all threads.
 const LOAD: &str = "/proc/loadavg";
 
+/// True if a link may do several things at a time: `options` ask for threads, or else `session` may
+/// have some.
+pub(crate) fn overlaps(options: &CommandOptions, session: &Session) -> bool {
+    match options.number(OptionId::Threads) {
+        Some(asked) if asked > 0 => asked > 1,
+        _ => session.most_lanes() > 1,
+    }
+}
+
 /// True if a link may do work that can turn out to be in vain beside work that it needs: `options`
 /// ask for threads, or else `session` may have some and, as far as one look can tell, two
 /// processors have nothing to do but this link, of which `own` threads run.
 pub(crate) fn has_room(options: &CommandOptions, session: &Session, own: usize) -> bool {
-    match options.number(OptionId::Threads) {
-        Some(asked) if asked > 0 => asked > 1,
-        _ => session.most_lanes() > 1 && others_running(own) + 2 <= cores(),
-    }
+    let asks = options.number(OptionId::Threads).is_some_and(|asked| asked > 0);
+    overlaps(options, session) && (asks || others_running(own) + 2 <= cores())
 }
 
 /// How many threads of this machine run or wait for a processor, without `own`.

@@ -7,9 +7,15 @@
 //! libnvJitLink drops what no LTO-IR uses. What other code uses is named in a module of LTO-IR of
 //! our own (`Task::roots`), which libnvvm makes of NVVM IR.
 //!
-//! `nvidia` makes the calls and is the only place with `unsafe`.
+//! `unsafe` is in `nvidia`, which makes the calls, and in `copy`, which copies a process that has
+//! loaded the library.
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
+mod copy;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_copy.rs"]
+mod copy;
 mod nvidia;
 
 use std::env;
@@ -17,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use copy::ProcessCopy;
 pub use nvidia::{NvJitLink, lto_ir};
 
 /// The files that are looked for in a folder, the first one first. NVIDIA's library has the longer

@@ -7,49 +7,73 @@
 //! program.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader};
 #[cfg(unix)]
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use culd_lto::{
-    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, candidates,
-    find_nvvm, lto_ir, with_library,
+    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, ProcessCopy,
+    candidates, find_nvvm, lto_ir, with_library,
 };
 use culd_text::message;
 
 const USAGE: &str = "\
-usage: culd-lto [--toolkit DIR]...
+usage: culd-lto [--names] [--toolkit DIR]...
 Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto, which sends requests to standard
 input, a socket:
-  ptx|object|image|check [--roots TEXT] [--option WORD]...
+  ptx|object|image|check|both|names
+      [--roots TEXT|--made-roots LTO-IR] [--option WORD]...
+      [--object-roots TEXT|--object-made-roots LTO-IR] [--object-option WORD]...
       [--input ltoir|fatbin|cubin NAME BYTES]...
 The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
-makes LTO-IR of it. 'check' compiles nothing: its output is empty.
+makes LTO-IR of it, which is the output for 'names'. 'check' compiles nothing: its output is empty.
+'both' is 'ptx' and, with roots and options of its own, 'object' at the same time: there are two
+replies, in this order, and the lines of the second are in a third part of it.
+With --names libnvJitLink is loaded for a request that needs it, not before.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
 A reply is 'made by PATH' and the output, or 'refused CODE by PATH', or 'refused CODE at N by PATH'
 for input N of the request, counted from 0, each with the library's log in the lines behind it, or
 'no object: WHY' from a library that makes none, or 'failed: WHY'.";
 
-/// What a request asks for.
+/// A request.
 struct CompileRequest {
-    /// `None`: nothing but whether the library takes the inputs.
-    want: Option<LtoTarget>,
-    options: Vec<String>,
+    want: Wanted,
+    way: CompileWay,
+    /// The way to an object.
+    object: CompileWay,
     inputs: Vec<(CompileInputKind, String, Vec<u8>)>,
-    roots: Roots,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    One(LtoTarget),
+    /// PTX, and an object at the same time.
+    Both,
+    /// Nothing but whether the library takes the inputs.
+    Check,
+    /// LTO-IR of the roots.
+    Names,
+}
+
+/// How inputs are compiled.
+#[derive(Default)]
+struct CompileWay {
+    options: Vec<String>,
+    roots: Option<Roots>,
 }
 
 /// The names that have to stay.
 enum Roots {
-    None,
     /// NVVM IR.
     Text(String),
     /// LTO-IR of it.
-    Made(Result<Vec<u8>, LtoError>),
+    Made(Vec<u8>),
 }
 
 fn main() -> ExitCode {
@@ -58,11 +82,13 @@ fn main() -> ExitCode {
         Some("--version") => return shown_to_user(concat!("culd-lto ", env!("CARGO_PKG_VERSION"))),
         _ => {}
     }
-    let Some(toolkits) = toolkits(std::env::args_os().skip(1)) else {
+    let mut words = std::env::args_os().skip(1).peekable();
+    let names = words.next_if(|word| word == "--names").is_some();
+    let Some(toolkits) = toolkits(words) else {
         eprintln!("{USAGE}");
         return ExitCode::FAILURE;
     };
-    match serve(&toolkits) {
+    match serve(&toolkits, names) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("culd-lto: {error}");
@@ -86,24 +112,32 @@ fn toolkits(mut words: impl Iterator<Item = OsString>) -> Option<Vec<PathBuf>> {
     Some(toolkits)
 }
 
-/// Answers requests until there is none.
+/// Answers requests until there is none; `names` says that they will be about names.
 ///
 /// NVIDIA's compiler orders some variables and functions by a hash of their addresses. There is
 /// one thread, so that these are the same each time.
-fn serve(toolkits: &[PathBuf]) -> io::Result<()> {
+fn serve(toolkits: &[PathBuf], names: bool) -> io::Result<()> {
     let socket = socket()?;
     let mut source = BufReader::new(&socket);
-    let library = load(toolkits);
+    let load = || with_library(None, toolkits, NvJitLink::load);
+    let mut library = (!names).then(load);
     while let Some(words) = message::read(&mut source)? {
-        let compiled = match (&library, CompileRequest::of(words)) {
-            (_, Err(why)) => Err(LtoReply::failed(why)),
-            (Err(error), Ok(_)) => Err(LtoReply::without_output(error)),
-            (Ok(library), Ok(request)) => compile(library, request, toolkits)
-                .map_err(|error| LtoReply::without_output(&error)),
+        let send = |reply: &LtoReply| message::write(&mut &socket, &reply.parts());
+        let request = match CompileRequest::of(words) {
+            Ok(request) => request,
+            Err(why) => {
+                send(&LtoReply::failed(why))?;
+                continue;
+            }
         };
-        let LtoReply { report, bytes } = compiled.unwrap_or_else(|reply| reply);
-        let parts = [Some(report.as_bytes()), bytes.as_deref()];
-        message::write(&mut &socket, &parts.into_iter().flatten().collect::<Vec<_>>())?;
+        if let Wanted::Names = request.want {
+            send(&LtoReply::of(request.way.names(toolkits)))?;
+            continue;
+        }
+        match library.get_or_insert_with(load) {
+            Ok(library) => Compiler { library, toolkits }.answer(&request, send)?,
+            Err(error) => send(&LtoReply::without_output(error))?,
+        }
     }
     Ok(())
 }
@@ -125,11 +159,41 @@ struct LtoReply {
     report: String,
     /// The output.
     bytes: Option<Vec<u8>>,
+    /// Lines of the libraries that are not on standard output.
+    said: Option<Vec<u8>>,
 }
 
 impl LtoReply {
     fn failed(why: String) -> Self {
-        LtoReply { report: format!("failed: {why}\n"), bytes: None }
+        LtoReply { report: format!("failed: {why}\n"), bytes: None, said: None }
+    }
+
+    fn of(made: Result<LtoReply, LtoError>) -> Self {
+        made.unwrap_or_else(|error| LtoReply::without_output(&error))
+    }
+
+    /// The reply with an output of the library at `path`, which says `log`.
+    fn made(path: &Path, log: &str, bytes: Vec<u8>) -> Self {
+        let report = format!("made by {}\n{log}", shown(path));
+        LtoReply { report, bytes: Some(bytes), said: None }
+    }
+
+    fn parts(&self) -> Vec<&[u8]> {
+        let parts = [Some(self.report.as_bytes()), self.bytes.as_deref(), self.said.as_deref()];
+        parts.into_iter().flatten().collect()
+    }
+
+    /// The reply that `copy` has made.
+    fn of_copy(copy: ProcessCopy) -> Self {
+        let (parts, said) = match copy.result() {
+            Ok(result) => result,
+            Err(error) => return LtoReply::failed(format!("a copy of culd-lto failed: {error}")),
+        };
+        let mut parts = parts.into_iter();
+        let report = culd_text::bytes(&parts.next().unwrap_or_default());
+        let bytes = parts.next();
+        let said = bytes.as_ref().map(|_| said);
+        LtoReply { report, bytes, said }
     }
 
     fn without_output(error: &LtoError) -> Self {
@@ -141,44 +205,86 @@ impl LtoReply {
             LtoError::NoObject { .. } => format!("no object: {error}\n"),
             error => return LtoReply::failed(error.to_string()),
         };
-        LtoReply { report, bytes: None }
+        LtoReply { report, bytes: None, said: None }
     }
 }
 
-/// NVIDIA's libnvJitLink.
-fn load(toolkits: &[PathBuf]) -> Result<NvJitLink, LtoError> {
-    with_library(None, toolkits, NvJitLink::load)
+/// What answers requests.
+#[derive(Clone, Copy)]
+struct Compiler<'c> {
+    library: &'c NvJitLink,
+    toolkits: &'c [PathBuf],
 }
 
-fn compile(
-    library: &NvJitLink,
-    mut request: CompileRequest,
-    toolkits: &[PathBuf],
-) -> Result<LtoReply, LtoError> {
-    // An object needs roots if the library makes none.
-    if request.want != Some(LtoTarget::Object) || library.needs_other_code() {
-        request.make_roots(toolkits);
+impl Compiler<'_> {
+    /// Sends the replies to `request`.
+    fn answer(
+        self,
+        request: &CompileRequest,
+        send: impl Fn(&LtoReply) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let CompileRequest { want, way, object, inputs } = request;
+        let inputs = inputs.iter();
+        let inputs: Vec<CompileInput<'_>> =
+            inputs.map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes }).collect();
+        let make = |want: LtoTarget, way| LtoReply::of(self.compile(want, way, &inputs));
+        match want {
+            Wanted::One(want) => send(&make(*want, way)),
+            Wanted::Check => send(&LtoReply::of(check(self.library, &way.options, &inputs))),
+            Wanted::Names => send(&LtoReply::of(way.names(self.toolkits))),
+            Wanted::Both => {
+                let make_object = || make(LtoTarget::Object, object);
+                // The copy has loaded the library, too.
+                let copy = ProcessCopy::start(|| {
+                    make_object().parts().into_iter().map(<[u8]>::to_vec).collect()
+                });
+                send(&make(LtoTarget::Ptx, way))?;
+                send(&copy.map_or_else(|_| make_object(), LtoReply::of_copy))
+            }
+        }
     }
-    let roots = match request.roots {
-        Roots::Made(roots) => Some(roots?),
-        Roots::None | Roots::Text(_) => None,
-    };
-    let inputs = request.inputs.iter();
-    let inputs: Vec<CompileInput<'_>> =
-        inputs.map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes }).collect();
-    let Some(want) = request.want else {
-        check(library, &request.options, &inputs)?;
-        let report = format!("made by {}\n", shown(library.path()));
-        return Ok(LtoReply { report, bytes: Some(Vec::new()) });
-    };
-    let made = library.compile(&CompileTask {
-        options: &request.options,
-        inputs: &inputs,
-        want,
-        roots: roots.as_deref(),
-    })?;
-    let report = format!("made by {}\n{}", shown(library.path()), made.log);
-    Ok(LtoReply { report, bytes: Some(made.bytes) })
+
+    fn compile(
+        self,
+        want: LtoTarget,
+        way: &CompileWay,
+        inputs: &[CompileInput<'_>],
+    ) -> Result<LtoReply, LtoError> {
+        // An object needs roots if the library makes none.
+        let needs_roots = want != LtoTarget::Object || self.library.needs_other_code();
+        let roots = match &way.roots {
+            Some(roots) if needs_roots => Some(roots.lto_ir(&way.options, self.toolkits)?),
+            _ => None,
+        };
+        let (options, roots) = (way.options.as_slice(), roots.as_deref());
+        let made = self.library.compile(&CompileTask { options, inputs, want, roots })?;
+        Ok(LtoReply::made(self.library.path(), &made.log, made.bytes))
+    }
+}
+
+impl CompileWay {
+    /// The reply with LTO-IR of the roots.
+    fn names(&self, toolkits: &[PathBuf]) -> Result<LtoReply, LtoError> {
+        let roots = self.roots.as_ref().map(|roots| roots.lto_ir(&self.options, toolkits));
+        let bytes = roots.transpose()?.unwrap_or_default().into_owned();
+        Ok(LtoReply::made(Path::new("libnvvm"), "", bytes))
+    }
+}
+
+impl Roots {
+    /// LTO-IR of them for the target that `options` begin with.
+    fn lto_ir(&self, options: &[String], toolkits: &[PathBuf]) -> Result<Cow<'_, [u8]>, LtoError> {
+        let text = match self {
+            Roots::Made(bytes) => return Ok(bytes.into()),
+            Roots::Text(text) => text,
+        };
+        let arch = options.first().map_or("", String::as_str);
+        // A copy of culd's has no libnvvm beside it.
+        let libraries = candidates(None, toolkits);
+        let library = libraries.first().ok_or(LtoError::NotFound)?;
+        let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
+        lto_ir(&nvvm, text, arch).map(Cow::from)
+    }
 }
 
 /// Has the library take `inputs` one by one.
@@ -186,7 +292,7 @@ fn check(
     library: &NvJitLink,
     options: &[String],
     inputs: &[CompileInput<'_>],
-) -> Result<(), LtoError> {
+) -> Result<LtoReply, LtoError> {
     inputs.iter().enumerate().try_for_each(|(place, input)| {
         library.check(options, input).map_err(|mut error| {
             if let LtoError::Refused { input: Some(input), .. } = &mut error {
@@ -194,7 +300,8 @@ fn check(
             }
             error
         })
-    })
+    })?;
+    Ok(LtoReply::made(library.path(), "", Vec::new()))
 }
 
 /// A name or path in one line.
@@ -203,20 +310,6 @@ fn shown(name: impl AsRef<OsStr>) -> String {
 }
 
 impl CompileRequest {
-    /// Makes LTO-IR of the roots, if there are any.
-    fn make_roots(&mut self, toolkits: &[PathBuf]) {
-        let Roots::Text(text) = &self.roots else { return };
-        let arch = self.options.first().map_or("", String::as_str);
-        let make = || {
-            // The library is still being loaded. A copy of culd's has no libnvvm beside it.
-            let libraries = candidates(None, toolkits);
-            let library = libraries.first().ok_or(LtoError::NotFound)?;
-            let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
-            lto_ir(&nvvm, text, arch)
-        };
-        self.roots = Roots::Made(make());
-    }
-
     /// The request with these words; an error says what is wrong with them.
     fn of(words: Vec<Vec<u8>>) -> Result<Self, String> {
         let text = |word: Vec<u8>| {
@@ -226,19 +319,26 @@ impl CompileRequest {
         let mut words = words.into_iter();
         let mut word = || words.next().ok_or_else(|| USAGE.to_owned());
         let want = match word()?.as_slice() {
-            b"ptx" => Some(LtoTarget::Ptx),
-            b"object" => Some(LtoTarget::Object),
-            b"image" => Some(LtoTarget::Cubin),
-            b"check" => None,
+            b"ptx" => Wanted::One(LtoTarget::Ptx),
+            b"object" => Wanted::One(LtoTarget::Object),
+            b"image" => Wanted::One(LtoTarget::Cubin),
+            b"both" => Wanted::Both,
+            b"check" => Wanted::Check,
+            b"names" => Wanted::Names,
             _ => return Err(USAGE.to_owned()),
         };
-        let mut request =
-            CompileRequest { want, options: Vec::new(), inputs: Vec::new(), roots: Roots::None };
+        let (way, object) = <(CompileWay, CompileWay)>::default();
+        let mut request = CompileRequest { want, way, object, inputs: Vec::new() };
         while let Ok(option) = word() {
-            match option.as_slice() {
-                b"--option" => request.options.push(text(word()?)?),
-                b"--roots" => request.roots = Roots::Text(text(word()?)?),
-                b"--input" => {
+            let (way, name) = match option.strip_prefix(b"--object-") {
+                Some(name) => (&mut request.object, name),
+                None => (&mut request.way, option.strip_prefix(b"--").unwrap_or_default()),
+            };
+            match name {
+                b"option" => way.options.push(text(word()?)?),
+                b"roots" => way.roots = Some(Roots::Text(text(word()?)?)),
+                b"made-roots" => way.roots = Some(Roots::Made(word()?)),
+                b"input" if option == b"--input" => {
                     let kind = match word()?.as_slice() {
                         b"ltoir" => CompileInputKind::LtoIr,
                         b"fatbin" => CompileInputKind::Fatbin,

@@ -21,6 +21,8 @@ mod ptx;
 #[cfg(not(feature = "ptx"))]
 #[path = "no_ptx.rs"]
 mod ptx;
+#[cfg(feature = "lto")]
+mod ptx_ahead;
 mod ready;
 #[cfg(feature = "ptx")]
 mod record;
@@ -54,6 +56,8 @@ pub use item::{Content, InputItem, InputKind};
 pub(crate) use ptx::PtxCompiler;
 #[cfg(feature = "lto")]
 pub(crate) use ptx::{CompileError, PtxLimits};
+#[cfg(feature = "lto")]
+pub(crate) use ptx_ahead::PtxasAhead;
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;

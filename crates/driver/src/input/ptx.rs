@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 use std::{fs, io};
 
 use culd_fatbin::{Format, sniff};
@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::compilation::{PtxCompilation, PtxJob};
 use super::record::{self, BadRecord};
 use crate::options::{CommandOptions, OptionId};
-use crate::os::child::{self, ChildError, Streams};
+use crate::os::child::{self, ChildError, RunningCompiler, Streams};
 use crate::os::scratch::Scratch;
 use crate::os::{host, place};
 use crate::toolkit::programs;
@@ -27,10 +27,10 @@ use crate::tools;
 const INPUT_NAME: &str = "application ptx input";
 
 /// The file with the text.
-const TEXT_NAME: &str = "ptx";
+pub(super) const TEXT_NAME: &str = "ptx";
 
 /// nvlink's name of the cubin; the tool note of code for a debugger has it.
-const OUTPUT_NAME: &str = "elf.o";
+pub(super) const OUTPUT_NAME: &str = "elf.o";
 
 /// Why there is no cubin.
 #[derive(Debug, Error)]
@@ -59,13 +59,14 @@ pub(crate) enum CompileError {
 }
 
 /// A ptxas, and its arguments for every text.
+#[derive(PartialEq, Eq)]
 pub(crate) struct PtxCompiler {
     /// A path that does not depend on the folder it runs in; else the name that is in no folder of
     /// PATH, if there is one.
-    path: Result<PathBuf, Option<PathBuf>>,
-    arguments: Vec<OsString>,
+    pub(super) path: Result<PathBuf, Option<PathBuf>>,
+    pub(super) arguments: Vec<OsString>,
     /// The output of the link.
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
 }
@@ -128,9 +129,19 @@ impl PtxCompiler {
     }
 
     pub(crate) fn compile_one(&self, job: &PtxJob<'_>, session: &Session) -> PtxCompilation {
+        self.compile_while(job, session, || ())
+    }
+
+    /// The same; `meanwhile` is called when ptxas runs.
+    pub(super) fn compile_while(
+        &self,
+        job: &PtxJob<'_>,
+        session: &Session,
+        meanwhile: impl FnOnce(),
+    ) -> PtxCompilation {
         let start = std::time::Instant::now();
         let mut lines = Vec::new();
-        let cubin = self.run(job, &mut lines, session);
+        let cubin = self.run(job, &mut lines, session, meanwhile);
         PtxCompilation { cubin, lines, time: start.elapsed().as_secs_f64() * 1e3 }
     }
 
@@ -139,6 +150,7 @@ impl PtxCompiler {
         job: &PtxJob<'_>,
         lines: &mut Vec<String>,
         session: &Session,
+        meanwhile: impl FnOnce(),
     ) -> Result<Vec<u8>, CompileError> {
         let path = self.path.as_ref().map_err(|name| match name {
             None => CompileError::NotFound,
@@ -153,7 +165,23 @@ impl PtxCompiler {
             }
         };
         let place = TextPlace::of(job.text, self.output.as_deref())?;
-        self.run_in(place, path, given, lines, session)
+        self.run_in(place, path, given, lines, session, meanwhile)
+    }
+
+    /// The compiler at `path` with the words `given`, up to the names of files.
+    pub(super) fn command(&self, path: &Path, given: Vec<String>) -> Command {
+        let mut command = Command::new(path);
+        command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
+        command
+    }
+
+    /// True if `cubin` is of the kind that the link needs.
+    pub(super) fn is_wanted(&self, cubin: &[u8]) -> bool {
+        sniff(cubin)
+            == match self.whole_program {
+                true => Format::ExecutableCubin,
+                false => Format::RelocatableCubin,
+            }
     }
 
     /// Runs the compiler at `path` with the words `given` for the text that is in `place`.
@@ -164,25 +192,21 @@ impl PtxCompiler {
         given: Vec<String>,
         lines: &mut Vec<String>,
         session: &Session,
+        meanwhile: impl FnOnce(),
     ) -> Result<Vec<u8>, CompileError> {
-        let mut command = Command::new(path);
-        command.args(given).args(&self.arguments).args((!self.whole_program).then_some("-c"));
+        let mut command = self.command(path, given);
         let streams = place.enter(&mut command).map_err(ChildError::Temporary)?;
-        let output = child::output(&mut command, streams, session.cancel())?;
-        for text in [&output.stdout, &output.stderr] {
-            lines.extend(as_nvlink_says(&culd_text::bytes(text)));
-        }
+        let running = RunningCompiler::start(&mut command, streams)?;
+        meanwhile();
+        let output = running.output(session.cancel())?;
+        lines.extend(lines_of(&output));
         if !output.status.success() {
             return Err(CompileError::Refused(reason(path, &place, lines, output.status)));
         }
-        let wanted = match self.whole_program {
-            true => Format::ExecutableCubin,
-            false => Format::RelocatableCubin,
-        };
         let no_cubin =
             |place| CompileError::NoCubin { path: path.to_owned(), release: release(path, place) };
         match place.made() {
-            Ok(cubin) if sniff(&cubin) == wanted => Ok(cubin),
+            Ok(cubin) if self.is_wanted(&cubin) => Ok(cubin),
             Ok(_) => Err(no_cubin(&place)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(no_cubin(&place)),
             Err(error) => Err(ChildError::Temporary(error).into()),
@@ -224,8 +248,8 @@ impl TextPlace {
             }
             TextPlace::Memory { text, cubin, names: [stdin, stdout] } => {
                 command.args([stdin, "-o", stdout]);
-                let (stdin, stdout) = (Some(text.try_clone()?), Some(cubin.try_clone()?));
-                Ok(Streams { stdin, stdout })
+                let (stdin, stdout) = (text.try_clone()?.into(), cubin.try_clone()?);
+                Ok(Streams { stdin: Some(stdin), stdout: Some(stdout) })
             }
         }
     }
@@ -237,6 +261,13 @@ impl TextPlace {
             TextPlace::Memory { cubin, .. } => child::contents(cubin),
         }
     }
+}
+
+/// The lines of ptxas in nvlink's words.
+pub(super) fn lines_of(output: &Output) -> impl Iterator<Item = String> {
+    [&output.stdout, &output.stderr]
+        .into_iter()
+        .flat_map(|text| as_nvlink_says(&culd_text::bytes(text)))
 }
 
 /// Why the program at `path` failed, where its lines leave that open.
@@ -384,7 +415,7 @@ mod tests {
                 let cubin = child::memory(c"elf.o").unwrap();
                 let names = host::STREAMS.unwrap();
                 let place = TextPlace::Memory { text, cubin, names };
-                compiler.run_in(place, path, vec!["-g".to_owned()], &mut lines, &session)
+                compiler.run_in(place, path, vec!["-g".to_owned()], &mut lines, &session, || ())
             };
             let made = run(&[b'x'; 1 << 20]).unwrap();
             assert_eq!((made.len(), &made[20..]), (20 + (1 << 20), &[b'x'; 1 << 20][..]));

@@ -18,15 +18,17 @@ use culd_link::{Dialect, Session, Severity};
 use super::agreement::{Disagreement, LtoCompilation, PieceOptions, agreement};
 use super::outline::{Outline, is_of_driver};
 use super::reach::CallMap;
+use super::roots::RootNames;
 use super::text::ObjectText;
 use super::{LtoTask, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LtoPiece, MAX_UNPACKED,
-    PartReason, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, Store,
+    PartReason, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, PtxasAhead, Store,
 };
-use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, LtoRoots};
 use crate::messages::{Cause, InputError, InputPlace, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
+use crate::threads::overlaps;
 
 /// libnvJitLink's code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
@@ -57,6 +59,8 @@ pub(crate) struct LinkTime<'a, 'l> {
     pub(super) lines: &'l mut Vec<Line>,
     pub(super) session: &'l Session,
     pub(super) program: LtoProgram,
+    /// The ptxas that will get the text, and whether it takes it for a whole program.
+    ahead: Option<(bool, PtxasAhead)>,
 }
 
 /// The names of all LTO-IR.
@@ -126,6 +130,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             lines,
             session,
             program,
+            ahead: None,
         }
     }
 
@@ -163,6 +168,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if partial {
             return self.part(names, PartReason::OtherCode);
         }
+        self.start_ptxas(true);
         // Definitions of a piece without known names are not counted yet.
         let asked = !names.unknown.is_empty() && open(&names).is_some();
         if asked {
@@ -282,7 +288,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let LinkTime { options, session, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
         let task = LtoTask { options, session, words, arch, parts };
-        let object = task.object(program, &found.lto, &found.inputs);
+        let open = program.roots(RootNames::open(), arch, session.cancel());
+        let object = task.object(program, open, &found.lto, &found.inputs);
         match object {
             Ok(made) => names.complete(&made.bytes),
             // The compilation that follows reports the reason, or else [`LinkTime::part`].
@@ -363,11 +370,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         Ok(())
     }
 
-    /// PTX of all LTO-IR, of a whole program or with what `roots` names.
+    /// PTX of all LTO-IR, of a whole program or with `roots`.
     pub(super) fn ptx(
         &mut self,
         whole: bool,
-        roots: Option<&str>,
+        roots: Option<LtoRoots>,
     ) -> Result<LtoOutput, LtoFailure> {
         let LinkTime { options, session, words, used, target, found, program, .. } = self;
         let more = if whole { used.as_slice() } else { &[] };
@@ -444,10 +451,22 @@ impl<'a, 'l> LinkTime<'a, 'l> {
 
     /// A cubin of `ptx`.
     pub(super) fn assemble(&mut self, ptx: &[u8], whole: bool) -> Result<Vec<u8>, InputStop> {
-        self.program.no_more();
         let job = PtxJob { text: ptx, options: String::new() };
-        let compilation = self.ptx_compiler(whole).compile_one(&job, self.session);
+        let (compiler, ahead) =
+            (self.ptx_compiler(whole), self.ahead.take().map(|(_, ahead)| ahead));
+        // The system ends a program before this one goes on, if it has no other processor.
+        let end_program = || self.program.no_more();
+        let compilation = compiler.compile_with(ahead, &job, self.session, end_program);
         self.assembled(compilation)
+    }
+
+    /// Starts ptxas, which loads while the text is made.
+    pub(super) fn start_ptxas(&mut self, whole: bool) {
+        let runs = self.ahead.as_ref().is_some_and(|(other, _)| *other == whole);
+        let emits = self.options.flag(OptionId::EmitPtx);
+        if !runs && !emits && overlaps(self.options, self.session) {
+            self.ahead = PtxasAhead::start(self.ptx_compiler(whole)).map(|ahead| (whole, ahead));
+        }
     }
 
     pub(super) fn ptx_compiler(&self, whole: bool) -> PtxCompiler {

@@ -28,12 +28,11 @@ use std::ffi::{OsStr, OsString};
 use culd_link::{Dialect, Session};
 
 use crate::input::{LinkCubin, LtoPiece};
-use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, OPTION};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, LtoRoots, OPTION};
 use crate::messages::InputPlace;
 use crate::options::{CommandOptions, OptionId, UsageError};
 
 use agreement::LtoCompilation;
-use roots::RootNames;
 
 pub(crate) use link::LinkTime;
 pub use object::LtoObject;
@@ -73,40 +72,75 @@ struct LtoTask<'t, 'a> {
 }
 
 impl LtoTask<'_, '_> {
-    /// PTX of all parts; `more` are further options. `roots` is NVVM IR with the names that must
-    /// stay.
+    /// PTX of all parts in which `roots` stay; `more` are further options.
     fn ptx(
         &self,
         program: &mut LtoProgram,
         more: &[OsString],
-        roots: Option<&str>,
+        roots: Option<LtoRoots>,
     ) -> Result<LtoOutput, LtoFailure> {
-        let mut made = self.run(program, &self.request("ptx", Some("-ptx"), more, roots))?;
-        // It ends with NUL.
-        made.bytes
-            .truncate(made.bytes.iter().position(|&byte| byte == 0).unwrap_or(made.bytes.len()));
-        Ok(made)
+        self.run(program, &self.request("ptx", Some("-ptx"), more, roots)).map(as_text)
     }
 
     /// A relocatable cubin of all parts, with all their functions and with the PTX of which it was
-    /// made. Where the library makes none, an image of the whole link: of `all` its LTO-IR and of
-    /// the cubins `others`.
+    /// made; `open` are the roots of [`RootNames::open`]. Where the library makes none, an image of
+    /// the whole link: of `all` its LTO-IR and of the cubins `others`.
     fn object(
         &self,
         program: &mut LtoProgram,
+        open: LtoRoots,
+        all: &[LtoPiece<'_>],
+        others: &[LinkCubin<'_>],
+    ) -> Result<LtoOutput, LtoFailure> {
+        let words = self.object_words();
+        let task = LtoTask { words: &words, ..*self };
+        let request = task.request("object", Some("-r"), &[], Some(open.clone()));
+        let made = task.run(program, &request);
+        task.object_of(made, program, open, all, others)
+    }
+
+    /// PTX of all parts in which `roots` stay, for `take_text`, and an object as
+    /// [`LtoTask::object`] makes it, at the same time.
+    fn both(
+        &self,
+        program: &mut LtoProgram,
+        roots: Option<LtoRoots>,
+        open: LtoRoots,
+        others: &[LinkCubin<'_>],
+        take_text: impl FnOnce(LtoOutput),
+    ) -> Result<LtoOutput, LtoFailure> {
+        let words = self.object_words();
+        let task = LtoTask { words: &words, ..*self };
+        let mut request: Vec<Cow<'_, [u8]>> = vec![b"both".into()];
+        request.extend(self.way("", Some("-ptx"), &[], roots));
+        request.extend(task.way("object-", Some("-r"), &[], Some(open.clone())));
+        request.extend(self.inputs());
+        let (options, cancel) = (self.options, self.session.cancel());
+        let made = program.compile_both(&request, options, cancel, |text| take_text(as_text(text)));
+        task.object_of(made, program, open, self.parts, others)
+    }
+
+    /// The options for an object.
+    fn object_words(&self) -> Vec<OsString> {
+        let mut words = self.words.to_vec();
+        words.push(LTO_TEXT_OPTION.into());
+        without_use_of_code(&mut words);
+        words
+    }
+
+    /// The object that was `made`, or what takes its place.
+    fn object_of(
+        &self,
+        made: Result<LtoOutput, LtoFailure>,
+        program: &mut LtoProgram,
+        open: LtoRoots,
         all: &[LtoPiece<'_>],
         others: &[LinkCubin<'_>],
     ) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
-        let mut words = self.words.to_vec();
-        words.push(LTO_TEXT_OPTION.into());
-        without_use_of_code(&mut words);
-        let task = LtoTask { words: &words, ..*self };
-        let roots = RootNames::open();
-        let made = task.run(program, &task.request("object", Some("-r"), &[], Some(&roots)));
         if let Err(LtoFailure::NoObject(why)) = made {
-            let link = LtoTask { parts: all, ..task };
-            return link.image(program, &roots, others, why);
+            let link = LtoTask { parts: all, ..*self };
+            return link.image(program, open, others, why);
         }
         let mut made = made?;
         if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
@@ -127,7 +161,7 @@ impl LtoTask<'_, '_> {
     fn image(
         &self,
         program: &mut LtoProgram,
-        roots: &str,
+        roots: LtoRoots,
         others: &[LinkCubin<'_>],
         why: String,
     ) -> Result<LtoOutput, LtoFailure> {
@@ -184,23 +218,53 @@ impl LtoTask<'_, '_> {
         what: &'r str,
         word: Option<&'r str>,
         more: &'r [OsString],
-        roots: Option<&'r str>,
+        roots: Option<LtoRoots>,
     ) -> Vec<Cow<'r, [u8]>> {
         let mut request: Vec<Cow<'r, [u8]>> = vec![what.as_bytes().into()];
-        if let Some(roots) = roots {
-            request.extend(["--roots", roots].map(|word| word.as_bytes().into()));
+        request.extend(self.way("", word, more, roots));
+        request.extend(self.inputs());
+        request
+    }
+
+    /// The words of a request for how its inputs are compiled; `start` stands in front of the names
+    /// of its own options.
+    fn way<'r>(
+        &'r self,
+        start: &str,
+        word: Option<&'r str>,
+        more: &'r [OsString],
+        roots: Option<LtoRoots>,
+    ) -> Vec<Cow<'r, [u8]>> {
+        let named =
+            |name: &str| -> Cow<'r, [u8]> { format!("--{start}{name}").into_bytes().into() };
+        let mut words: Vec<Cow<'r, [u8]>> = Vec::new();
+        match roots {
+            Some(LtoRoots::Text(text)) => {
+                words.extend([named("roots"), text.into_bytes().into()]);
+            }
+            Some(LtoRoots::LtoIr(bytes)) => words.extend([named("made-roots"), bytes.into()]),
+            None => {}
         }
-        let mut option = |word: Cow<'r, [u8]>| request.extend([OPTION.into(), word]);
+        let mut option = |word: Cow<'r, [u8]>| words.extend([named(OPTION), word]);
         option(format!("-arch={}", self.arch).into_bytes().into());
         ["-lto"].into_iter().chain(word).for_each(|word| option(word.as_bytes().into()));
         self.words.iter().chain(more).for_each(|word| option(word.as_bytes().into()));
-        for LtoPiece { fatbin, name, bytes, .. } in self.parts {
-            let kind = if *fatbin { "fatbin" } else { "ltoir" };
-            request.extend(["--input", kind, name].map(|word| word.as_bytes().into()));
-            request.push((*bytes).into());
-        }
-        request
+        words
     }
+
+    /// The words of a request for its inputs.
+    fn inputs(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.parts.iter().flat_map(|LtoPiece { fatbin, name, bytes, .. }| {
+            let kind = if *fatbin { "fatbin" } else { "ltoir" };
+            ["--input".as_bytes(), kind.as_bytes(), name.as_bytes(), bytes].map(Cow::from)
+        })
+    }
+}
+
+/// PTX without the NUL at its end.
+fn as_text(mut made: LtoOutput) -> LtoOutput {
+    made.bytes.truncate(made.bytes.iter().position(|&byte| byte == 0).unwrap_or(made.bytes.len()));
+    made
 }
 
 /// The options as options of libnvJitLink, without those about used names.

@@ -20,14 +20,16 @@ use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
 use super::order::in_order_of;
 use super::outline::Outline;
+use super::roots::RootNames;
 use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
     CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PartReason,
     PtxCompilation, PtxCompiler, PtxJob,
 };
-use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram};
+use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, LtoRoots};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::files::InputBytes;
+use crate::threads::overlaps;
 
 /// The ways to nvlink's text.
 enum TextWay {
@@ -63,7 +65,13 @@ impl<'a> LinkTime<'a, '_> {
             self.found.finished = Some(self.ptx_of_part(names)?);
             return Ok(());
         }
-        let cubin = match self.text_way(&names) {
+        let way = self.text_way(&names);
+        // An object needs names of its own by some releases only.
+        let needs_names = !matches!(way, TextWay::Object) || self.rules.lto_object_needs_code;
+        if needs_names && overlaps(self.options, self.session) {
+            self.program.start_names(self.options);
+        }
+        let cubin = match way {
             TextWay::Names => {
                 let ptx = self.ptx_of_part(names)?;
                 self.assemble(&ptx, false)?
@@ -174,7 +182,9 @@ impl<'a> LinkTime<'a, '_> {
     /// The text in which `names` stay, as the library makes it.
     fn text_of_names(&mut self, names: &mut LtoNames<'a>) -> Result<LtoOutput, InputStop> {
         let RootModule { text: module, undefined } = self.root_module(&names.outline);
-        match (self.ptx(false, module.as_deref()), names.failure.take()) {
+        let roots = module.map(|text| self.roots(text));
+        self.start_ptxas(false);
+        match (self.ptx(false, roots), names.failure.take()) {
             (Err(failure), _) => Err(self.failed(failure)),
             // Definitions that only other code uses would be missing.
             (Ok(made), Some(failure)) => {
@@ -206,6 +216,20 @@ impl<'a> LinkTime<'a, '_> {
         let needed = self.needed();
         let undefined = needed.iter().filter(|name| !outline.defines(name)).cloned().collect();
         RootModule { text: outline.roots.clone().module_with(needed), undefined }
+    }
+
+    /// The roots in `text` for a request.
+    fn roots(&mut self, text: String) -> LtoRoots {
+        self.program.roots(text, self.target.name, self.session.cancel())
+    }
+
+    /// The roots of [`RootNames::open`], which a library of a later release than the rules' does
+    /// not look at.
+    fn open_roots(&mut self) -> LtoRoots {
+        match self.rules.lto_object_needs_code {
+            true => self.roots(RootNames::open()),
+            false => LtoRoots::Text(RootNames::open()),
+        }
     }
 
     /// The functions that other inputs need.
@@ -246,9 +270,12 @@ impl<'a> LinkTime<'a, '_> {
 
     /// An object of all LTO-IR.
     fn object(&mut self) -> Result<LtoOutput, LtoFailure> {
+        let open = self.open_roots();
+        self.start_ptxas(false);
         let LinkTime { options, session, words, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &found.lto);
-        LtoTask { options, session, words, arch, parts }.object(program, parts, &found.inputs)
+        let task = LtoTask { options, session, words, arch, parts };
+        task.object(program, open, parts, &found.inputs)
     }
 
     /// A cubin of the text by names, or of that in an object if it is another one. Most programs
@@ -265,28 +292,37 @@ impl<'a> LinkTime<'a, '_> {
             others: self.found.inputs.clone(),
             compiler: self.ptx_compiler(false),
         };
-        let module = self.root_module(&names.outline);
         let alignments = mem::take(&mut names.outline.shared_alignments);
-        let guess = Guess { module, alignments };
+        let RootModule { text: module, undefined } = self.root_module(&names.outline);
+        let guess = Guess { undefined, alignments };
+        let (roots, open) = (module.map(|text| self.roots(text)), self.open_roots());
         let (lines, times) = (self.lines.len(), self.found.times.len());
-        let (send, receive) = mpsc::channel();
-        // An object takes longer than a text, so the program that runs already makes it. It ends
-        // while ptxas is at work.
+        let begin = Instant::now();
         let mut program = mem::take(&mut self.program);
         let both = thread::scope(|scope| {
-            let judging = || judge.verdict(&mut program, receive);
+            let (send_text, texts) = mpsc::channel();
+            let (send, guesses) = mpsc::channel();
+            let judging = || judge.verdict(&mut program, roots, open, send_text, guesses);
             let judging = thread::Builder::new().spawn_scoped(scope, judging).ok()?;
-            let cubin = self.guess(&guess, send);
+            self.start_ptxas(false);
+            let cubin = texts.recv().ok().map(|text| self.guess(&guess, text, begin, send));
             Some((cubin, judging.join().unwrap_or_else(|panic| resume_unwind(panic))))
         });
         self.program.keep(program);
         let Some((cubin, verdict)) = both else { return self.cubin_of_object(names) };
-        match verdict {
-            Verdict::Equal(said) => {
+        match (verdict, cubin) {
+            (Verdict::Equal(said), Some(cubin)) => {
                 self.say_before(lines, said);
                 cubin
             }
-            Verdict::Unknown | Verdict::OtherWithoutLines(_) => {
+            (Verdict::Other(said, time, compilation), _) => {
+                self.lines.truncate(lines);
+                self.found.times.truncate(times);
+                self.found.times.push(time);
+                self.say(said);
+                self.assembled(compilation)
+            }
+            (verdict, _) => {
                 self.lines.truncate(lines);
                 self.found.times.truncate(times);
                 if let Verdict::OtherWithoutLines(text) = verdict {
@@ -294,13 +330,6 @@ impl<'a> LinkTime<'a, '_> {
                 }
                 let ptx = self.ptx_of_part(names)?;
                 self.assemble(&ptx, false)
-            }
-            Verdict::Other(said, time, compilation) => {
-                self.lines.truncate(lines);
-                self.found.times.truncate(times);
-                self.found.times.push(time);
-                self.say(said);
-                self.assembled(compilation)
             }
         }
     }
@@ -312,12 +341,18 @@ impl<'a> LinkTime<'a, '_> {
         self.lines.extend(last);
     }
 
-    /// A cubin of the text that is nvlink's if `guess` is right. `send` takes the text.
-    fn guess(&mut self, guess: &Guess, send: Sender<Vec<u8>>) -> Result<Vec<u8>, InputStop> {
-        let Guess { module: RootModule { text: module, undefined }, alignments } = guess;
-        let begin = Instant::now();
-        let made = self.ptx(false, module.as_deref()).map_err(|failure| self.failed(failure))?;
-        let text = text::without_declarations(&made.bytes, undefined.iter().map(String::as_str));
+    /// A cubin of the text that is nvlink's if `guess` is right: of `text` by names, which was
+    /// begun at `begin`. `send` takes it.
+    fn guess(
+        &mut self,
+        guess: &Guess,
+        text: LtoOutput,
+        begin: Instant,
+        send: Sender<Vec<u8>>,
+    ) -> Result<Vec<u8>, InputStop> {
+        let Guess { undefined, alignments } = guess;
+        let undefined = undefined.iter().map(String::as_str);
+        let text = text::without_declarations(&text.bytes, undefined);
         let text = text::with_shared_alignments(text, alignments);
         let text = self.in_order(text, None);
         self.found.times.push(time_of_text(begin));
@@ -337,7 +372,8 @@ struct RootModule {
 
 /// What brings the text by names nearest to nvlink's. The object tells whether it is the same.
 struct Guess {
-    module: RootModule,
+    /// Functions that the text must not declare.
+    undefined: Vec<String>,
     /// The alignments in bytes of variables in shared memory, which the module changes.
     alignments: BTreeMap<String, u64>,
 }
@@ -356,15 +392,24 @@ struct Judge<'j, 'a> {
 }
 
 impl Judge<'_, '_> {
-    /// The verdict on the text that `guess` receives, by an object that `program` makes. No text
-    /// comes of a compilation that fails.
-    fn verdict(&self, program: &mut LtoProgram, guess: Receiver<Vec<u8>>) -> Verdict {
+    /// The verdict on the text that `guess` receives, by an object that `program` makes. It makes
+    /// the text in which `roots` stay, too, which goes to `send_text`.
+    fn verdict(
+        &self,
+        program: &mut LtoProgram,
+        roots: Option<LtoRoots>,
+        open: LtoRoots,
+        send_text: Sender<LtoOutput>,
+        guess: Receiver<Vec<u8>>,
+    ) -> Verdict {
         let begin = Instant::now();
         let Judge { options, session, arch, words, splits, parts, others, compiler } = self;
         let task = LtoTask { options, session, words, arch, parts };
-        let object = task.object(program, parts, others);
+        // Whoever receives the text may have ended.
+        let take_text = move |text| drop(send_text.send(text));
+        let object = task.both(program, roots, open, others, take_text);
         program.no_more();
-        // The compilation by names reports a failure.
+        // The compilation that follows reports a failure.
         let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
         let Some(object) = ObjectText::of(&object) else { return Verdict::Unknown };
         let time = time_of_text(begin);

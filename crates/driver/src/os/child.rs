@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
@@ -69,7 +69,7 @@ pub(crate) fn briefly(command: &mut Command) -> Option<Vec<u8>> {
 /// The standard streams of a program. Default: nothing to read, and output that is returned.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    pub(crate) stdin: Option<File>,
+    pub(crate) stdin: Option<Stdio>,
     pub(crate) stdout: Option<File>,
 }
 
@@ -81,47 +81,69 @@ const HEAP: (&str, &str) = (
      glibc.malloc.mmap_threshold=1073741824:glibc.malloc.top_pad=16777216",
 );
 
-/// Runs `command`, a compiler. If the link can be cancelled, the output goes to memory: a pipe
-/// would have to be read all the time.
-pub(crate) fn output(
-    command: &mut Command,
-    streams: Streams,
-    cancel: Option<&Cancel>,
-) -> Result<Output, ChildError> {
-    command.stdin(streams.stdin.map_or_else(Stdio::null, Stdio::from));
-    set_heap(command);
-    let keeps_stdout = streams.stdout.is_none();
-    if let Some(stdout) = streams.stdout {
-        command.stdout(stdout);
-    }
-    let path = PathBuf::from(command.get_program());
-    let cannot_run = |error| ChildError::CannotRun { path, error };
-    let Some(cancel) = cancel else { return command.output().map_err(cannot_run) };
-    let mut said = [memory(c"stdout")?, memory(c"stderr")?];
-    let [stdout, stderr] = said.each_ref().map(File::try_clone);
-    if keeps_stdout {
-        command.stdout(stdout?);
-    }
-    command.stderr(stderr?);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return Err(cannot_run(error)),
-    };
-    let status = loop {
-        if cancel.is_cancelled() {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(ChildError::Cancelled);
+/// A compiler with one task. It is killed if nobody waits for its end.
+pub(crate) struct RunningCompiler {
+    child: Child,
+    path: PathBuf,
+    /// Standard output and error: pipes would have to be read all the time.
+    said: [File; 2],
+}
+
+impl RunningCompiler {
+    /// Starts `command`.
+    pub(crate) fn start(command: &mut Command, streams: Streams) -> Result<Self, ChildError> {
+        command.stdin(streams.stdin.unwrap_or_else(Stdio::null));
+        set_heap(command);
+        let said = [memory(c"stdout")?, memory(c"stderr")?];
+        let [stdout, stderr] = said.each_ref().map(File::try_clone);
+        command.stdout(streams.stdout.map_or(stdout, Ok)?).stderr(stderr?);
+        let path = PathBuf::from(command.get_program());
+        match command.spawn() {
+            Ok(child) => Ok(RunningCompiler { child, path, said }),
+            Err(error) => Err(ChildError::CannotRun { path, error }),
         }
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => thread::sleep(LOOK),
-            Err(error) => return Err(cannot_run(error)),
+    }
+
+    /// True if it has ended, or cannot be asked.
+    #[cfg(feature = "lto")]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end, or until the link is cancelled.
+    pub(crate) fn output(mut self, cancel: Option<&Cancel>) -> Result<Output, ChildError> {
+        let status = match cancel {
+            Some(cancel) => self.wait_unless(cancel)?,
+            None => self.child.wait().map_err(|error| self.cannot_run(error))?,
+        };
+        let [stdout, stderr] = self.said.each_mut().map(contents);
+        Ok(Output { status, stdout: stdout?, stderr: stderr? })
+    }
+
+    fn wait_unless(&mut self, cancel: &Cancel) -> Result<ExitStatus, ChildError> {
+        loop {
+            if cancel.is_cancelled() {
+                return Err(ChildError::Cancelled);
+            }
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => thread::sleep(LOOK),
+                Err(error) => return Err(self.cannot_run(error)),
+            }
         }
-    };
-    let [stdout, stderr] = said.each_mut().map(contents);
-    Ok(Output { status, stdout: stdout?, stderr: stderr? })
+    }
+
+    fn cannot_run(&self, error: io::Error) -> ChildError {
+        ChildError::CannotRun { path: self.path.clone(), error }
+    }
+}
+
+impl Drop for RunningCompiler {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Starts `command`, a compiler that stays for several tasks. NVIDIA's orders some of its output by

@@ -28,4 +28,9 @@ impl ListedFolder {
 
 pub(crate) fn set_up() {}
 
+#[cfg(feature = "lto")]
+pub(crate) fn is_set_up() -> bool {
+    false
+}
+
 pub(crate) fn hold_panics(_: bool) {}

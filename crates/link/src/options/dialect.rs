@@ -289,6 +289,8 @@ dialects! {
     jit_ends_complete: bool = since(131);
     /// An object of LTO-IR has not nvlink's order: it takes a second piece to make it.
     lto_object_lacks_order: bool = of(&[132]);
+    /// libnvJitLink makes a complete object of LTO-IR only if some of it needs other code.
+    lto_object_needs_code: bool = before(133);
 
     // `.nv.compat`.
     /// COMMON is written, and PAIR even if it is 0.

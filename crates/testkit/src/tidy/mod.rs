@@ -24,13 +24,14 @@ const WORLD: &[&str] =
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
 /// The files that may have unsafe code: one maps inputs, one handles the signals of that, one calls
 /// the CUDA driver to test programs, one is called from C, one calls its functions to test them,
-/// and one calls NVIDIA's library.
+/// one calls NVIDIA's library, and one copies a process that has loaded it.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/os/files.rs",
     "crates/driver/src/os/guard.rs",
     "crates/gpu/src/driver.rs",
     "crates/jitlink/src/abi.rs",
     "crates/jitlink/tests/calls.rs",
+    "crates/lto/src/copy.rs",
     "crates/lto/src/nvidia.rs",
 ];
 

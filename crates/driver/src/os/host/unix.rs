@@ -6,6 +6,8 @@
 use std::ffi::CStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+#[cfg(feature = "lto")]
+use std::io::{PipeReader, PipeWriter};
 #[cfg(feature = "command")]
 use std::os::fd::AsFd;
 #[cfg(feature = "lto")]
@@ -235,6 +237,32 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
 #[cfg(all(feature = "ptx", not(target_os = "linux")))]
 pub(crate) fn memory_file(_: &CStr) -> io::Result<File> {
     tempfile::tempfile()
+}
+
+/// A pipe; writing to it does not wait for room.
+#[cfg(all(feature = "lto", target_os = "linux"))]
+pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    Ok((reader, writer))
+}
+
+/// The same; nothing uses it without [`link_to_stdin`].
+#[cfg(all(feature = "lto", not(target_os = "linux")))]
+pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    io::pipe()
+}
+
+/// Makes `link` lead to the standard input of the program that opens it.
+#[cfg(all(feature = "lto", target_os = "linux"))]
+pub(crate) fn link_to_stdin(link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink("/proc/self/fd/0", link)
+}
+
+/// Other systems have no ptxas, and wait for the other end of a pipe when they open it.
+#[cfg(all(feature = "lto", not(target_os = "linux")))]
+pub(crate) fn link_to_stdin(_: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// A connection with a program that is started.
