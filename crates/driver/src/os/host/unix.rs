@@ -230,7 +230,11 @@ pub(crate) fn symlink(target: &Path, link: &Path) -> io::Result<()> {
 /// function of glibc came with 2.27, and a library that names it does not load with older ones.
 #[cfg(all(feature = "ptx", target_os = "linux"))]
 pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
-    Ok(memfd_create(name, MemfdFlags::CLOEXEC)?.into())
+    match memfd_create(name, MemfdFlags::CLOEXEC) {
+        Ok(file) => Ok(file.into()),
+        // Linux before 3.17 has no such files, and a container may forbid them.
+        Err(_) => tempfile::tempfile(),
+    }
 }
 
 /// A file without a name.
