@@ -14,6 +14,9 @@ use std::process::Command;
 use super::{LIMIT, MajorRelease};
 use crate::workspace;
 
+/// The release whose wheels [`MajorRelease::wheels`] has. Inputs of a later one need that one's.
+const DEFAULT: &str = "13.0";
+
 /// Links in each place with `library`; `dir` has the inputs for `arch`.
 pub(super) fn check(
     library: &Path,
@@ -23,8 +26,8 @@ pub(super) fn check(
 ) -> Result<Option<String>> {
     // The wheels that a user installs: cuda.bindings, NVIDIA's library and ptxas.
     let (suffix, wheels) = match major.wheels {
-        [] => (release.name, release.wheels),
-        wheels => ("", wheels),
+        wheels if !wheels.is_empty() && release.name == DEFAULT => ("", wheels),
+        _ => (release.name, release.wheels),
     };
     let environment = workspace::target().join(format!("plain-bindings{suffix}"));
     let environment = Environment::install(&environment, &[&[major.bindings.1], wheels].concat())?;
