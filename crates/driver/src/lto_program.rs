@@ -191,7 +191,7 @@ impl LtoProgram {
         let Some(running) = &mut self.names else { return LtoRoots::Text(text) };
         let option = format!("-arch={arch}");
         let words = ["names", "--roots", &text, "--option", &option];
-        running.ask(&words.map(|word| word.as_bytes().into()));
+        running.ask(&words);
         match running.output(cancel) {
             Ok(Ok(made)) => LtoRoots::LtoIr(made.bytes),
             _ => LtoRoots::Text(text),
@@ -266,9 +266,8 @@ impl RunningProgram {
     }
 
     /// Sends a request. A program that has ended gives no reply.
-    fn ask(&mut self, words: &[Cow<'_, [u8]>]) {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        let _ = message::write(&mut self.socket, &words);
+    fn ask(&mut self, words: &[impl AsRef<[u8]>]) {
+        let _ = message::write(&mut self.socket, words);
     }
 
     /// What the program makes of a request. The outer failure is that of the program, which is

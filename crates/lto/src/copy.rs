@@ -83,8 +83,7 @@ fn do_work(
     }
     dup2_stdout(said)?;
     dup2_stderr(said)?;
-    let parts = work();
-    message::write(&mut writer, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    message::write(&mut writer, &work())
 }
 
 #[cfg(test)]

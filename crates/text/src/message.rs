@@ -18,9 +18,9 @@ const FIRST_STEP: usize = 64 << 10;
 ///
 /// # Errors
 /// Those of `to`.
-pub fn write(to: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
+pub fn write(to: &mut impl Write, parts: &[impl AsRef<[u8]>]) -> io::Result<()> {
     let mut bytes = format!("{}\n", parts.len()).into_bytes();
-    for part in parts {
+    for part in parts.iter().map(AsRef::as_ref) {
         bytes.extend_from_slice(format!("{}\n", part.len()).as_bytes());
         bytes.extend_from_slice(part);
     }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -119,24 +120,16 @@ fn toolkits(mut words: impl Iterator<Item = OsString>) -> Option<Vec<PathBuf>> {
 fn serve(toolkits: &[PathBuf], names: bool) -> io::Result<()> {
     let socket = socket()?;
     let mut source = BufReader::new(&socket);
-    let load = || with_library(None, toolkits, NvJitLink::load);
-    let mut library = (!names).then(load);
+    let compiler = Compiler { library: OnceCell::new(), toolkits };
+    if !names {
+        // It loads while culd looks at other inputs; a request reports the reason if it cannot.
+        let _ = compiler.library();
+    }
     while let Some(words) = message::read(&mut source)? {
-        let send = |reply: &LtoReply| message::write(&mut &socket, &reply.parts());
-        let request = match CompileRequest::of(words) {
-            Ok(request) => request,
-            Err(why) => {
-                send(&LtoReply::failed(why))?;
-                continue;
-            }
-        };
-        if let Wanted::Names = request.want {
-            send(&LtoReply::of(request.way.names(toolkits)))?;
-            continue;
-        }
-        match library.get_or_insert_with(load) {
-            Ok(library) => Compiler { library, toolkits }.answer(&request, send)?,
-            Err(error) => send(&LtoReply::without_output(error))?,
+        let send = |reply: LtoReply| message::write(&mut &socket, &reply.into_parts());
+        match CompileRequest::of(words) {
+            Ok(request) => compiler.answer(&request, send)?,
+            Err(why) => send(LtoReply::failed(why))?,
         }
     }
     Ok(())
@@ -168,19 +161,14 @@ impl LtoReply {
         LtoReply { report: format!("failed: {why}\n"), bytes: None, said: None }
     }
 
-    fn of(made: Result<LtoReply, LtoError>) -> Self {
-        made.unwrap_or_else(|error| LtoReply::without_output(&error))
-    }
-
     /// The reply with an output of the library at `path`, which says `log`.
     fn made(path: &Path, log: &str, bytes: Vec<u8>) -> Self {
         let report = format!("made by {}\n{log}", shown(path));
         LtoReply { report, bytes: Some(bytes), said: None }
     }
 
-    fn parts(&self) -> Vec<&[u8]> {
-        let parts = [Some(self.report.as_bytes()), self.bytes.as_deref(), self.said.as_deref()];
-        parts.into_iter().flatten().collect()
+    fn into_parts(self) -> Vec<Vec<u8>> {
+        [Some(self.report.into_bytes()), self.bytes, self.said].into_iter().flatten().collect()
     }
 
     /// The reply that `copy` has made.
@@ -209,56 +197,81 @@ impl LtoReply {
     }
 }
 
+impl From<LtoError> for LtoReply {
+    fn from(error: LtoError) -> Self {
+        LtoReply::without_output(&error)
+    }
+}
+
 /// What answers requests.
-#[derive(Clone, Copy)]
 struct Compiler<'c> {
-    library: &'c NvJitLink,
+    /// NVIDIA's, or why there is none, once it was needed.
+    library: OnceCell<Result<NvJitLink, LtoError>>,
     toolkits: &'c [PathBuf],
 }
 
 impl Compiler<'_> {
-    /// Sends the replies to `request`.
+    fn library(&self) -> Result<&NvJitLink, LtoReply> {
+        let load = || with_library(None, self.toolkits, NvJitLink::load);
+        self.library.get_or_init(load).as_ref().map_err(LtoReply::without_output)
+    }
+
+    /// Sends the replies to `request`: two if it wants two outputs, even if there is none.
     fn answer(
-        self,
+        &self,
         request: &CompileRequest,
-        send: impl Fn(&LtoReply) -> io::Result<()>,
+        send: impl Fn(LtoReply) -> io::Result<()>,
     ) -> io::Result<()> {
         let CompileRequest { want, way, object, inputs } = request;
         let inputs = inputs.iter();
         let inputs: Vec<CompileInput<'_>> =
             inputs.map(|(kind, name, bytes)| CompileInput { kind: *kind, name, bytes }).collect();
-        let make = |want: LtoTarget, way| LtoReply::of(self.compile(want, way, &inputs));
+        let reply = |made: Result<LtoReply, LtoReply>| made.unwrap_or_else(|failure| failure);
+        let make = |want: LtoTarget, way| reply(self.compile(want, way, &inputs));
         match want {
-            Wanted::One(want) => send(&make(*want, way)),
-            Wanted::Check => send(&LtoReply::of(check(self.library, &way.options, &inputs))),
-            Wanted::Names => send(&LtoReply::of(way.names(self.toolkits))),
+            Wanted::One(want) => send(make(*want, way)),
+            Wanted::Check => send(reply(self.check(&way.options, &inputs))),
+            Wanted::Names => send(reply(way.names(self.toolkits).map_err(LtoReply::from))),
             Wanted::Both => {
                 let make_object = || make(LtoTarget::Object, object);
                 // The copy has loaded the library, too.
-                let copy = ProcessCopy::start(|| {
-                    make_object().parts().into_iter().map(<[u8]>::to_vec).collect()
-                });
-                send(&make(LtoTarget::Ptx, way))?;
-                send(&copy.map_or_else(|_| make_object(), LtoReply::of_copy))
+                let copy = ProcessCopy::start(|| make_object().into_parts());
+                send(make(LtoTarget::Ptx, way))?;
+                send(copy.map_or_else(|_| make_object(), LtoReply::of_copy))
             }
         }
     }
 
     fn compile(
-        self,
+        &self,
         want: LtoTarget,
         way: &CompileWay,
         inputs: &[CompileInput<'_>],
-    ) -> Result<LtoReply, LtoError> {
+    ) -> Result<LtoReply, LtoReply> {
+        let library = self.library()?;
         // An object needs roots if the library makes none.
-        let needs_roots = want != LtoTarget::Object || self.library.needs_other_code();
+        let needs_roots = want != LtoTarget::Object || library.needs_other_code();
         let roots = match &way.roots {
             Some(roots) if needs_roots => Some(roots.lto_ir(&way.options, self.toolkits)?),
             _ => None,
         };
         let (options, roots) = (way.options.as_slice(), roots.as_deref());
-        let made = self.library.compile(&CompileTask { options, inputs, want, roots })?;
-        Ok(LtoReply::made(self.library.path(), &made.log, made.bytes))
+        let made = library.compile(&CompileTask { options, inputs, want, roots })?;
+        Ok(LtoReply::made(library.path(), &made.log, made.bytes))
+    }
+
+    /// Has the library take `inputs` one by one.
+    fn check(&self, options: &[String], inputs: &[CompileInput<'_>]) -> Result<LtoReply, LtoReply> {
+        let library = self.library()?;
+        inputs.iter().enumerate().try_for_each(|(place, input)| {
+            library.check(options, input).map_err(|mut error| {
+                if let LtoError::Refused { input: Some(input), .. } = &mut error {
+                    *input = place;
+                }
+                error
+            })
+        })?;
+        Ok(LtoReply::made(library.path(), "", Vec::new()))
     }
 }
 
@@ -285,23 +298,6 @@ impl Roots {
         let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
         lto_ir(&nvvm, text, arch).map(Cow::from)
     }
-}
-
-/// Has the library take `inputs` one by one.
-fn check(
-    library: &NvJitLink,
-    options: &[String],
-    inputs: &[CompileInput<'_>],
-) -> Result<LtoReply, LtoError> {
-    inputs.iter().enumerate().try_for_each(|(place, input)| {
-        library.check(options, input).map_err(|mut error| {
-            if let LtoError::Refused { input: Some(input), .. } = &mut error {
-                *input = place;
-            }
-            error
-        })
-    })?;
-    Ok(LtoReply::made(library.path(), "", Vec::new()))
 }
 
 /// A name or path in one line.
