@@ -243,7 +243,7 @@ impl TextPlace {
     fn enter(&self, command: &mut Command) -> io::Result<Streams> {
         match self {
             TextPlace::Folder(folder) => {
-                command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(&**folder);
+                enter_folder(command, folder);
                 Ok(Streams::default())
             }
             TextPlace::Memory { text, cubin, names: [stdin, stdout] } => {
@@ -261,6 +261,11 @@ impl TextPlace {
             TextPlace::Memory { cubin, .. } => child::contents(cubin),
         }
     }
+}
+
+/// Adds the last words of `command`, whose text and cubin are in `folder`.
+pub(super) fn enter_folder(command: &mut Command, folder: &Path) {
+    command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(folder);
 }
 
 /// The lines of ptxas in nvlink's words.
@@ -346,11 +351,12 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use culd_link::Cancel;
 
-    fn fake(folder: &Path, script: &str) -> PtxCompiler {
+    /// A compiler that is a script.
+    pub(in super::super) fn fake(folder: &Path, script: &str) -> PtxCompiler {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ptxas");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -364,7 +370,7 @@ mod tests {
     }
 
     /// Prints the begin of something that is taken for a relocatable cubin.
-    const HEADER: &str =
+    pub(in super::super) const HEADER: &str =
         r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
 
     #[test]

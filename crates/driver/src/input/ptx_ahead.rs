@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use culd_link::Session;
 
 use super::compilation::{PtxCompilation, PtxJob};
-use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, lines_of};
+use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder, lines_of};
 use crate::os::child::{RunningCompiler, Streams};
 use crate::os::host;
 use crate::os::place;
@@ -79,9 +79,9 @@ impl WaitingPtxas {
     fn start_command(mut command: Command, compiler: PtxCompiler) -> Option<Self> {
         let fill = |folder: &Path| host::link_to_stdin(&folder.join(TEXT_NAME));
         let names = [TEXT_NAME, OUTPUT_NAME, NEW_TEXT];
-        let folder = place::scratch("culd-ptx-", &names, compiler.output.as_deref(), fill).ok()?;
         let (reader, writer) = host::pipe().ok()?;
-        command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(&*folder);
+        let folder = place::scratch("culd-ptx-", &names, compiler.output.as_deref(), fill).ok()?;
+        enter_folder(&mut command, &folder);
         let stdin = reader.try_clone().ok()?;
         let streams = Streams { stdin: Some(stdin.into()), stdout: None };
         let running = RunningCompiler::start(&mut command, streams).ok()?;
@@ -167,27 +167,17 @@ fn is_elf(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
+    use super::super::ptx::tests::{HEADER, fake};
     use super::*;
 
-    /// Prints the begin of something that is taken for a relocatable cubin.
-    const HEADER: &str =
-        r"printf '\177ELF\002\001\101\010\000\000\000\000\000\000\000\000\001\000\276\000'";
-
     /// A compiler that is a script, which writes a line to `runs` beside it.
-    fn fake(folder: &Path, script: &str) -> PtxCompiler {
-        let path = folder.join("ptxas");
-        let runs = folder.join("runs").display().to_string();
-        fs::write(&path, format!("#!/bin/sh\npwd >> {runs}\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        let arguments = vec!["-arch=sm_90".into()];
-        PtxCompiler { path: Ok(path), arguments, output: None, whole_program: false }
+    fn listed(folder: &Path, script: &str) -> PtxCompiler {
+        fake(folder, &format!("pwd >> {}\n{script}", folder.join("runs").display()))
     }
 
     /// The same, started. Scripts are not started ahead otherwise.
     fn started(folder: &Path, script: &str) -> (PtxCompiler, WaitingPtxas) {
-        let [compiler, same] = [(); 2].map(|()| fake(folder, script));
+        let [compiler, same] = [(); 2].map(|()| listed(folder, script));
         let command = compiler.command(compiler.path.as_deref().unwrap(), Vec::new());
         let waiting = WaitingPtxas::start_command(command, same).unwrap();
         (compiler, waiting)
@@ -283,8 +273,8 @@ mod tests {
     #[test]
     fn scripts_are_not_started_ahead_and_nothing_outside_of_the_command() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(WaitingPtxas::start(fake(folder.path(), "exit 0")).is_none());
-        assert!(PtxasAhead::start(fake(folder.path(), "exit 0")).is_none());
+        assert!(WaitingPtxas::start(listed(folder.path(), "exit 0")).is_none());
+        assert!(PtxasAhead::start(listed(folder.path(), "exit 0")).is_none());
         assert_eq!(runs(folder.path()), [""; 0]);
         assert!(is_elf(&std::env::current_exe().unwrap()));
     }

@@ -14,7 +14,8 @@ use std::process::Command;
 use super::{LIMIT, MajorRelease};
 use crate::workspace;
 
-/// The release whose wheels [`MajorRelease::wheels`] has. Inputs of a later one need that one's.
+/// [`MajorRelease::wheels`] are those of this release. Inputs that a later toolkit has made need
+/// the wheels of that toolkit.
 const DEFAULT: &str = "13.0";
 
 /// Links in each place with `library`; `dir` has the inputs for `arch`.

@@ -603,9 +603,11 @@ mod tests {
 
     #[test]
     fn ptx_in_another_order_has_the_same_items() {
-        let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n// s has been demoted\n\n.global .u32 v;\n\
+        let one = "\t// .globl a\n.func a ()\n{\n$L__BB0_1:\n ret;\n}\n\
+                   // s has been demoted\n\n.global .u32 v;\n\
                    .func b ()\n{\n bra $L__BB1_2;\n}\n";
-        let two = "\t// .weak b\n.func a\n(\n)\n;\n.func b ()\n{\n bra $L__BB0_2;\n}\n// s has been demoted\n.global .u32 v;\n\n\
+        let two = "\t// .weak b\n.func a\n(\n)\n;\n.func b ()\n{\n bra $L__BB0_2;\n}\n\
+                   // s has been demoted\n.global .u32 v;\n\n\
                    .func a ()\n{\n$L__BB1_1:\n ret;\n}\n";
         assert_eq!(items(one.as_bytes()), items(two.as_bytes()));
         let other = two.replace("_2", "_3");

@@ -165,7 +165,7 @@ pub(crate) fn link_to_stdin(_: &Path) -> io::Result<()> {
 
 #[cfg(feature = "lto")]
 pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    io::pipe()
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(feature = "lto")]

@@ -251,22 +251,17 @@ pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((reader, writer))
 }
 
-/// The same; nothing uses it without [`link_to_stdin`].
+/// Other systems have no ptxas, and wait for the other end of a pipe when they open it.
 #[cfg(all(feature = "lto", not(target_os = "linux")))]
 pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    io::pipe()
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Makes `link` lead to the standard input of the program that opens it.
-#[cfg(all(feature = "lto", target_os = "linux"))]
+#[cfg(feature = "lto")]
 pub(crate) fn link_to_stdin(link: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink("/proc/self/fd/0", link)
-}
-
-/// Other systems have no ptxas, and wait for the other end of a pipe when they open it.
-#[cfg(all(feature = "lto", not(target_os = "linux")))]
-pub(crate) fn link_to_stdin(_: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+    let [stdin, _] = STREAMS.ok_or(io::ErrorKind::Unsupported)?;
+    std::os::unix::fs::symlink(stdin, link)
 }
 
 /// A connection with a program that is started.
