@@ -239,15 +239,7 @@ fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
     world.compiler_and("[ $kind = object ] || cp text made");
     let text = "// made of LL MM\n.visible .entry k () {\n\tret;\n}\n";
     fs::write(world.path("text"), text).unwrap();
-    let smooth = fs::read(world.path("smooth.cubin")).unwrap();
-    let image = InputImage::cubin(smooth, ImageTarget::sm(90)).unwrap();
-    let host = pack::host_object(&HostParts {
-        fatbins: vec![pack::fatbin(&[image]).unwrap()],
-        module_ids: vec!["_1_system".to_owned()],
-        ..HostParts::default()
-    });
-    let library = pack::archive(&[("system.o", &host.unwrap())], ArchiveFlavour::Gnu);
-    fs::write(world.path("libcudadevrt.a"), library).unwrap();
+    make_system_library(&world);
     // LTO-IR with PTX beside it that needs `needs`: in its kernel, or in a function without calls.
     let run = |needs: &str, in_kernel: bool| {
         let call = format!("\tcall {needs};\n");
@@ -287,18 +279,78 @@ fn the_compiled_program_shows_which_functions_its_lto_ir_defines() {
     assert_eq!(requests[0], "object");
 }
 
-/// It loads while the text is made. A script is not started then: it may read its standard input.
+/// A host object with `image`.
+fn host_object(name: &str, image: InputImage) -> Vec<u8> {
+    let parts = HostParts {
+        fatbins: vec![pack::fatbin(&[image]).unwrap()],
+        module_ids: vec![format!("_1_{name}")],
+        ..HostParts::default()
+    };
+    pack::host_object(&parts).unwrap()
+}
+
+/// Makes a libcudadevrt.a that defines `smooth`.
+fn make_system_library(world: &LtoFolder) {
+    let smooth = fs::read(world.path("smooth.cubin")).unwrap();
+    let image = InputImage::cubin(smooth, ImageTarget::sm(90)).unwrap();
+    let host = host_object("system", image);
+    let library = pack::archive(&[("system.o", &host)], ArchiveFlavour::Gnu);
+    fs::write(world.path("libcudadevrt.a"), library).unwrap();
+}
+
+/// To nvlink such a program needs libcudadevrt (docs/rules/lto.md, 1).
+#[test]
+fn lto_ir_without_a_kernel_is_a_part_of_the_program() {
+    const PART: &str = "culd info    : doing partial LTO because no LTO-IR has a kernel\n";
+    let world = LtoFolder::new(CULD);
+    make_system_library(&world);
+    // The text of a whole program depends on whether kernels are chosen.
+    world.compiler_and(
+        "[ $kind = object ] || case \"$line\" in *kernels-used*) cp chosen made;; *) cp all made;; esac",
+    );
+    let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
+    fs::write(world.path("host.o"), host_object("lto", lto)).unwrap();
+    let other = InputImage::new(ImageKind::Elf, (1, 0), ImageTarget::sm(80), [0; 64]);
+    fs::write(world.path("other.fatbin"), pack::fatbin(&[other]).unwrap()).unwrap();
+    let (function, kernel) =
+        ("// made of LL MM\n.visible .func f () {\n\tret;\n}\n", ".entry k () {\n\tret;\n}\n");
+    let run = |words: &str, all: &str, chosen: &str| {
+        fs::write(world.path("all"), format!("{function}{all}")).unwrap();
+        fs::write(world.path("chosen"), format!("{function}{chosen}")).unwrap();
+        let done = world.run(&format!("-w -L. -lcudadevrt -o out {words}"));
+        let requests = world.words();
+        let kind = |line: &str| if line.contains(" object --") { "object" } else { "ptx" };
+        let requests: Vec<&str> = requests.lines().map(kind).collect();
+        (said(&done).contains(PART), requests[..2.min(requests.len())].join(" "))
+    };
+    let [whole, part] = [(false, "ptx".to_owned()), (true, "ptx object".to_owned())];
+    assert_eq!(run("host.o b.ltoir", "", ""), part);
+    assert_eq!(run("host.o b.ltoir", kernel, ""), whole);
+    // Only host objects and files without an image ask for the library; before 13.0 all do.
+    assert_eq!(run("a.ltoir b.ltoir", "", ""), whole);
+    assert_eq!(run("a.ltoir b.ltoir other.fatbin", "", ""), part);
+    assert_eq!(run("--dialect=12.4 a.ltoir b.ltoir", "", ""), part);
+    assert_eq!(run("--dialect=12.4 a.ltoir b.ltoir", kernel, ""), whole);
+    // A kernel that is not chosen is one.
+    let chosen = "-kernels-used=none host.o b.ltoir";
+    assert_eq!(run(chosen, kernel, ""), (false, "ptx ptx".to_owned()));
+    assert_eq!(run(chosen, "", ""), (true, "ptx ptx".to_owned()));
+    assert_eq!(run(chosen, kernel, kernel), whole);
+}
+
+/// It loads while the text is made. A script is not started then: it might not open the file.
 #[test]
 fn ptxas_is_started_before_its_text_if_threads_may_be() {
     let world = LtoFolder::new(CULD);
     world.compiler();
-    // It reads the text as ptxas does, and says whether `ptx` was a link at its start.
+    // It reads the text as ptxas does, and says whether there was one at its start.
     let program = r#"#include <stdio.h>
-#include <unistd.h>
+#include <sys/stat.h>
 int main(void) {
-    char target[64], bytes[65536];
+    static char bytes[65536];
+    struct stat text;
     FILE *said = fopen(AHEAD, "w"), *in, *out;
-    fputs(readlink("ptx", target, sizeof target) > 0 ? "ahead" : "with its text", said);
+    fputs(stat("ptx", &text) == 0 && text.st_size == 0 ? "ahead" : "with its text", said);
     fclose(said);
     for (int time = 0; time < 2; time++) {
         size_t all = 0, size;
@@ -525,13 +577,16 @@ fn other_code_is_linked_with_it() {
     let roots = fs::read_to_string(world.path("roots")).unwrap();
     assert!(roots.contains("declare void @\"smooth\"()\n"), "{roots}");
     let words = world.words();
-    // A program of its own has made LTO-IR of them.
-    assert!(words.contains(" ptx --made-roots "), "{words}");
-    // The names come from an object of it, in a link with LTO-IR that needs something else.
-    let object = |line: &str| line.contains(" object --") && line.contains(" --made-roots ");
-    assert!(words.lines().any(object), "{words}");
+    assert!(words.contains(" ptx --roots "), "{words}");
+    // The names come from an object of it.
+    assert!(words.lines().any(|line| line.contains(" object --option ")), "{words}");
     let done = world.run("-r saxpy.cubin a.ltoir b.ltoir -o object");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    world.words();
+    // Where names are wanted in any case, a program of its own makes LTO-IR of them.
+    let done = world.run("-threads=2 -Xptxas=-lineinfo saxpy.cubin a.ltoir b.ltoir -o lines");
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(world.words().contains(" ptx --made-roots "));
 }
 
 /// The PTX in an object is nvlink's, so there is no second compilation; without lines of source
@@ -662,6 +717,30 @@ fn a_compiler_that_refuses_ends_the_link() {
     );
 }
 
+/// To nvlink before 13.5 a file without an image for the target is LTO-IR as far as places are
+/// concerned.
+#[test]
+fn code_of_lto_ir_stands_where_the_last_file_without_an_image_does() {
+    let world = LtoFolder::new(CULD);
+    world.compiler();
+    let image = InputImage::new(ImageKind::Elf, (1, 0), ImageTarget::sm(80), [0; 64]);
+    fs::write(world.path("other.fatbin"), pack::fatbin(&[image]).unwrap()).unwrap();
+    let linked = |release: &str, inputs: &str| {
+        let done = world.run(&format!("--dialect={release} -w {inputs} -o out"));
+        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        fs::read(world.path("out")).unwrap()
+    };
+    let [first, last] = ["a.ltoir b.ltoir saxpy.cubin", "saxpy.cubin a.ltoir b.ltoir"]
+        .map(|inputs| linked("13.0", inputs));
+    assert!(first != last);
+    assert!(linked("13.0", "a.ltoir b.ltoir saxpy.cubin other.fatbin") == last);
+    assert!(linked("13.0", "other.fatbin a.ltoir b.ltoir saxpy.cubin") == first);
+    assert!(linked("13.0", "a.ltoir b.ltoir other.fatbin saxpy.cubin") == first);
+    let since_13_5 = |inputs| linked("13.5", inputs);
+    let first = since_13_5("a.ltoir b.ltoir saxpy.cubin");
+    assert!(since_13_5("saxpy.cubin a.ltoir b.ltoir other.fatbin") == first);
+}
+
 /// docs/DIALECTS.md: rules of releases before 13.0.
 #[test]
 fn older_releases_compile_lto_ir_by_their_rules() {
@@ -683,7 +762,7 @@ fn older_releases_compile_lto_ir_by_their_rules() {
     assert_eq!(fs::read(world.path("program")).unwrap(), world.whole());
     assert!(!world.words().contains("roots"));
     world.run("-r a.ltoir b.ltoir -o object");
-    assert!(world.words().contains("--made-roots"));
+    assert!(world.words().contains("--roots"));
     // Without lists of kernels in all inputs, all kernels stay.
     let image = InputImage::new(ImageKind::LtoIr, (12, 4), ImageTarget::sm(90), [b'L'; 64]);
     let host = pack::host_object(&HostParts {

@@ -5,6 +5,7 @@
 //! inputs is freed.
 
 use culd_text::os::OsStrExt;
+use std::cell::Cell;
 use std::ffi::OsString;
 
 use culd_cubin::arch::Arch;
@@ -15,7 +16,8 @@ use culd_link::{
 };
 
 use crate::input::{
-    self, HostUses, InputItem, InputStop, Inputs, NamedCubin, PartReason, Sources, Store,
+    self, HostUses, InputItem, InputStop, Inputs, NamedCubin, PartReason, PtxasAhead, Sources,
+    Store,
 };
 use crate::lto::LinkTime;
 use crate::messages::{Cause, FileError, Line, LineKind, LineList, RunOutcome};
@@ -93,7 +95,7 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
     };
     let job = PreparedOptions { options, target, index, dialect: dialect::named(options), session };
     let StagedLink { gathered, link_options, ready } =
-        job.stage(Sources { items, store: &store, shared: None }, &mut lines);
+        job.stage(Sources { items, store: &store, shared: None, ahead: None }, &mut lines);
     let linkable = ready && matches!(target, Target::Real(_));
     let inputs = gathered.link_inputs();
     linked.dialect = Some(link_options.dialect);
@@ -129,15 +131,19 @@ pub fn link(request: LinkRequest<'_>) -> LinkedImage {
     linked
 }
 
-/// Unpacks and compiles inputs, without a link.
-pub fn unpack(request: LinkRequest<'_>) -> (Vec<NamedCubin>, RunOutcome) {
+/// Unpacks and compiles inputs, without a link; a single PTX by `ahead`.
+pub fn unpack(
+    request: LinkRequest<'_>,
+    ahead: Option<PtxasAhead>,
+) -> (Vec<NamedCubin>, RunOutcome) {
     let LinkRequest { options, target, items, session, .. } = request;
     let store = Store::copying();
     let mut lines = LineList::new(options, &target.name());
     let dialect = dialect::named(options);
     let job = PreparedOptions { options, target, index: None, dialect, session };
-    let (gathered, said, gathering, _) =
-        job.gather(Sources { items, store: &store, shared: None }, false);
+    let ahead = Cell::new(ahead);
+    let sources = Sources { items, store: &store, shared: None, ahead: Some(&ahead) };
+    let (gathered, said, gathering, _) = job.gather(sources, false);
     lines.extend(said);
     let cubin = |ready: &input::LinkCubin<'_>| NamedCubin {
         name: ready.name.clone(),

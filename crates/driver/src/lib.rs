@@ -68,7 +68,7 @@ pub use crate::device_link::{DeviceLinkRequest, DeviceLinkResult, device_link_in
 pub use crate::fatbinary::fatbinary_front;
 #[cfg(feature = "command")]
 pub use crate::front::nvcc_front;
-pub use crate::input::{Content, InputItem, InputKind, NamedCubin};
+pub use crate::input::{Content, InputItem, InputKind, NamedCubin, PtxasAhead};
 pub use crate::job::{LinkRequest, LinkedImage, LinkedInput, line, link, link_options, unpack};
 #[cfg(feature = "lto")]
 pub use crate::lto::{LTO_TEXT_OPTION, LtoObject, without_use_of_code};

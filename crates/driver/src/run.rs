@@ -224,7 +224,8 @@ impl Attempt<'_> {
             Vec::leak(options.inputs.iter().map(InputItem::named).collect());
         let (target, dialect) = (self.target, options.release);
         let job = PreparedOptions { options, target, index, dialect, session: &session };
-        let staged = job.stage(Sources { items, store: self.store, shared: None }, lines);
+        let sources = Sources { items, store: self.store, shared: None, ahead: None };
+        let staged = job.stage(sources, lines);
         self.time("inputs", start);
         if let Some(timing) = &mut self.timing {
             timing.compilations(&staged.gathered.times);

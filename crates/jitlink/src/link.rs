@@ -13,7 +13,7 @@ use std::time::Instant;
 use culd_cubin::arch::Flavour;
 use culd_driver::{
     Cause, Content, Ignored, InputError, InputItem, InputKind, Line, LineKind, LinkRequest,
-    NOTE as NOTE_BEGIN, NamedCubin, RunOutcome, Target,
+    NOTE as NOTE_BEGIN, NamedCubin, PtxasAhead, RunOutcome, Target,
 };
 use culd_fatbin::{Format, sniff};
 use culd_link::{IndexFile, Input, LinkDiagnostic, Message, Session, Severity};
@@ -203,7 +203,7 @@ impl JitLink {
         if let Some(inputs) = self.lto_in(format, shown, bytes)? {
             return self.add_lto(inputs);
         }
-        let cubins = self.unpack(kind, format, name, bytes)?;
+        let cubins = self.unpack((kind, format), name, bytes, None)?;
         if !matches!((&self.state, &self.options), (LinkState::Open, Ok(_))) {
             let text = format!("ERROR 1: empty elfw when adding cubin{plain}\n");
             return Err((ResultCode::Internal, text));
@@ -238,13 +238,13 @@ impl JitLink {
         }
     }
 
-    /// The cubins in an input.
+    /// The cubins in an input. PTX is compiled by `ahead`, if that was started for it.
     fn unpack(
         &mut self,
-        kind: InputType,
-        format: Format,
+        (kind, format): (InputType, Format),
         name: Option<&str>,
         bytes: &[u8],
+        ahead: Option<PtxasAhead>,
     ) -> Result<Vec<NamedCubin>, Refusal> {
         let shown = name.unwrap_or(NO_NAME);
         let Ok(options) = &mut self.options else { return Ok(Vec::new()) };
@@ -258,26 +258,22 @@ impl JitLink {
             _ => {}
         }
         // The input may have PTX in it.
-        if !options.has_compiler {
-            options.has_compiler = true;
-            if let Some(path) = home::ptxas() {
-                options.options.set(culd_driver::OptionId::PtxasPath, [path]);
-            }
-        }
+        set_compiler(options);
         let item = InputItem {
             name: shown.to_owned(),
             kind: InputKind::Any,
             content: Content::Bytes(bytes.into()),
         };
         let session = Session::serial();
-        let (mut cubins, outcome) = culd_driver::unpack(LinkRequest {
+        let request = LinkRequest {
             options: &options.options,
             target: Target::Real(options.arch),
             items: &[item],
             index: None,
             session: &session,
             account: false,
-        });
+        };
+        let (mut cubins, outcome) = culd_driver::unpack(request, ahead);
         // Members have the name of their archive.
         cubins.iter_mut().for_each(|cubin| shown.clone_into(&mut cubin.name));
         let said = self.add_lines(outcome, name);
@@ -438,15 +434,20 @@ impl JitLink {
 
     /// Links code of LTO-IR, of which `kept` is kept, with the other inputs.
     fn link_part(&mut self, kept: Kept) -> Result<(), LinkFailure> {
-        let (Ok(options), Some(Ok(compiler))) = (&self.options, &self.compiler) else {
+        let (Ok(options), Some(Ok(compiler))) = (&mut self.options, &self.compiler) else {
             return Ok(());
         };
+        // It loads while there is no PTX yet.
+        set_compiler(options);
+        let ahead = PtxasAhead::for_ptx(&options.options, options.arch);
         let made = lto::partial(compiler, options, &self.lto, &self.cubins, kept);
         let LtoPart { code, may_lack } = self.keep_rest(made)?;
         let name = lto::NAME;
         let cubins = match code {
             LtoCode::Object(bytes) => vec![NamedCubin { name: name.to_owned(), bytes }],
-            LtoCode::Ptx(ptx) => self.unpack(InputType::Ptx, Format::Ptx, Some(name), &ptx)?,
+            LtoCode::Ptx(ptx) => {
+                self.unpack((InputType::Ptx, Format::Ptx), Some(name), &ptx, ahead)?
+            }
         };
         let linked = self.link_cubins(cubins);
         linked.map_err(|failure| LinkFailure { lost: failure.lost && may_lack, ..failure })
@@ -576,6 +577,17 @@ fn shown(line: &Line) -> String {
         // ptxas begins a line that goes on with blanks; here it has ptxas's name, too.
         LineKind::Tool => text.replace("\n    ", "\nptxas         .     ") + "\n",
         _ => format!("{}\n", text.trim_start()),
+    }
+}
+
+/// Looks for the compiler of PTX, once it may be needed.
+fn set_compiler(options: &mut JitOptions) {
+    if options.has_compiler {
+        return;
+    }
+    options.has_compiler = true;
+    if let Some(path) = home::ptxas() {
+        options.options.set(culd_driver::OptionId::PtxasPath, [path]);
     }
 }
 

@@ -13,7 +13,9 @@ use culd_driver::{LtoObject, NamedCubin, OptionId};
 use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget, NvJitLink};
+use culd_lto::{
+    CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget, NvJitLink, OPEN_ROOTS,
+};
 
 use crate::home;
 use crate::link::name_in_logs;
@@ -268,9 +270,7 @@ impl PartialLink<'_> {
         own.extend((!keeps).then_some(culd_driver::LTO_TEXT_OPTION));
         // Before 13.3 the object of a program has what it uses itself, and nothing else.
         let drops = self.kept == Kept::Visible && self.compiler.needs_other_code();
-        let roots = self.nvvm.as_deref().filter(|_| drops);
-        let roots = roots.map(|nvvm| self.roots(nvvm, &LtoObject::open_roots())).transpose()?;
-        self.run(&own, LtoTarget::Object, roots.as_deref())
+        self.run(&own, LtoTarget::Object, drops.then_some(OPEN_ROOTS))
     }
 
     /// PTX in which the names stay that `object` tells.

@@ -5,7 +5,7 @@
 //! LTO-IR is NVIDIA's own and is not looked at here.
 //!
 //! libnvJitLink drops what no LTO-IR uses. What other code uses is named in a module of LTO-IR of
-//! our own (`Task::roots`), which libnvvm makes of NVVM IR.
+//! our own (`CompileTask::roots`), which libnvvm makes of NVVM IR.
 //!
 //! `unsafe` is in `nvidia`, which makes the calls, and in `copy`, which copies a process that has
 //! loaded the library.
@@ -17,6 +17,7 @@ mod copy;
 #[path = "no_copy.rs"]
 mod copy;
 mod nvidia;
+mod other_code;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 pub use copy::ProcessCopy;
 pub use nvidia::{NvJitLink, lto_ir};
+pub use other_code::{OPEN_ROOTS, OPEN_ROOTS_TEXT};
 
 /// The files that are looked for in a folder, the first one first. NVIDIA's library has the longer
 /// name where culd's has taken its place.
@@ -60,7 +62,7 @@ pub struct CompileTask<'i> {
     pub inputs: &'i [CompileInput<'i>],
     /// The output of a compilation.
     pub want: LtoTarget,
-    /// LTO-IR that names what has to stay, of [`lto_ir`].
+    /// LTO-IR that names what has to stay: of [`lto_ir`], or [`OPEN_ROOTS`].
     pub roots: Option<&'i [u8]>,
 }
 

@@ -12,6 +12,7 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
+use crate::other_code;
 use crate::{CompileInput, CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget};
 
 type NvJitLinkHandle = *mut c_void;
@@ -46,10 +47,6 @@ struct NvJitLinkFunctions {
     lto_ir: Option<ResultFns>,
     version: VersionFn,
 }
-
-/// Empty code. In a link with other code the library keeps definitions that such code can see, and
-/// with `-r` every release then makes an object.
-const OTHER_CODE: &[u8] = b".version 7.0\n.target sm_75\n.address_size 64\n\0";
 
 /// A handle, destroyed at its end.
 struct HandleGuard<'f> {
@@ -132,8 +129,11 @@ impl NvJitLink {
             let place = if first { 0 } else { all.len() };
             all.insert(place, (None, CompileInputKind::LtoIr, roots, c"roots"));
         }
-        if want == LtoTarget::Object && self.needs_other_code() {
-            all.push((None, CompileInputKind::Ptx, OTHER_CODE, c"other"));
+        // With other code every release makes an object.
+        let other = (want == LtoTarget::Object && self.needs_other_code())
+            .then(|| other_code::other_code(options));
+        if let Some((kind, bytes)) = &other {
+            all.push((None, *kind, bytes, c"other"));
         }
         let link = self.link(options)?;
         for (place, kind, bytes, name) in all {

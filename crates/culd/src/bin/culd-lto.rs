@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use culd_lto::{
-    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, ProcessCopy,
-    candidates, find_nvvm, lto_ir, with_library,
+    CompileInput, CompileInputKind, CompileTask, LtoError, LtoTarget, NvJitLink, OPEN_ROOTS,
+    OPEN_ROOTS_TEXT, ProcessCopy, candidates, find_nvvm, lto_ir, with_library,
 };
 use culd_text::message;
 
@@ -29,12 +29,13 @@ Compiles LTO-IR with NVIDIA's libnvJitLink; started by culd -lto, which sends re
 input, a socket:
   ptx|object|image|check|both|names
       [--roots TEXT|--made-roots LTO-IR] [--option WORD]...
-      [--object-roots TEXT|--object-made-roots LTO-IR] [--object-option WORD]...
+      [--object-option WORD]...
       [--input ltoir|fatbin|cubin NAME BYTES]...
 The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
-makes LTO-IR of it, which is the output for 'names'. 'check' compiles nothing: its output is empty.
-'both' is 'ptx' and, with roots and options of its own, 'object' at the same time: there are two
-replies, in this order, and the lines of the second are in a third part of it.
+makes LTO-IR of it, which is the output for 'names'. In 'object' and 'image' all stays that other
+code can see. 'check' compiles nothing: its output is empty. 'both' is 'ptx' and, with options of its own,
+'object' at the same time: there are two replies, in this order, and the lines of the second are in
+a third part of it.
 With --names libnvJitLink is loaded for a request that needs it, not before.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
 A reply is 'made by PATH' and the output, or 'refused CODE by PATH', or 'refused CODE at N by PATH'
@@ -249,11 +250,13 @@ impl Compiler<'_> {
         inputs: &[CompileInput<'_>],
     ) -> Result<LtoReply, LtoReply> {
         let library = self.library()?;
-        // An object needs roots if the library makes none.
-        let needs_roots = want != LtoTarget::Object || library.needs_other_code();
-        let roots = match &way.roots {
-            Some(roots) if needs_roots => Some(roots.lto_ir(&way.options, self.toolkits)?),
-            _ => None,
+        let roots = match (&way.roots, want) {
+            (Some(roots), _) => Some(roots.lto_ir(&way.options, self.toolkits)?),
+            (None, LtoTarget::Object) if library.needs_other_code() => Some(OPEN_ROOTS.into()),
+            (None, LtoTarget::Cubin) => {
+                Some(made_lto_ir(OPEN_ROOTS_TEXT, &way.options, self.toolkits)?.into())
+            }
+            (None, _) => None,
         };
         let (options, roots) = (way.options.as_slice(), roots.as_deref());
         let made = library.compile(&CompileTask { options, inputs, want, roots })?;
@@ -287,17 +290,21 @@ impl CompileWay {
 impl Roots {
     /// LTO-IR of them for the target that `options` begin with.
     fn lto_ir(&self, options: &[String], toolkits: &[PathBuf]) -> Result<Cow<'_, [u8]>, LtoError> {
-        let text = match self {
-            Roots::Made(bytes) => return Ok(bytes.into()),
-            Roots::Text(text) => text,
-        };
-        let arch = options.first().map_or("", String::as_str);
-        // A copy of culd's has no libnvvm beside it.
-        let libraries = candidates(None, toolkits);
-        let library = libraries.first().ok_or(LtoError::NotFound)?;
-        let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
-        lto_ir(&nvvm, text, arch).map(Cow::from)
+        match self {
+            Roots::Made(bytes) => Ok(bytes.into()),
+            Roots::Text(text) => made_lto_ir(text, options, toolkits).map(Cow::from),
+        }
     }
+}
+
+/// LTO-IR of `text`, NVVM IR, for the target that `options` begin with.
+fn made_lto_ir(text: &str, options: &[String], toolkits: &[PathBuf]) -> Result<Vec<u8>, LtoError> {
+    let arch = options.first().map_or("", String::as_str);
+    // A copy of culd's has no libnvvm beside it.
+    let libraries = candidates(None, toolkits);
+    let library = libraries.first().ok_or(LtoError::NotFound)?;
+    let nvvm = find_nvvm(library, toolkits).ok_or(LtoError::NoNvvm)?;
+    lto_ir(&nvvm, text, arch)
 }
 
 /// A name or path in one line.
@@ -326,15 +333,12 @@ impl CompileRequest {
         let (way, object) = <(CompileWay, CompileWay)>::default();
         let mut request = CompileRequest { want, way, object, inputs: Vec::new() };
         while let Ok(option) = word() {
-            let (way, name) = match option.strip_prefix(b"--object-") {
-                Some(name) => (&mut request.object, name),
-                None => (&mut request.way, option.strip_prefix(b"--").unwrap_or_default()),
-            };
-            match name {
-                b"option" => way.options.push(text(word()?)?),
-                b"roots" => way.roots = Some(Roots::Text(text(word()?)?)),
-                b"made-roots" => way.roots = Some(Roots::Made(word()?)),
-                b"input" if option == b"--input" => {
+            match option.as_slice() {
+                b"--option" => request.way.options.push(text(word()?)?),
+                b"--object-option" => request.object.options.push(text(word()?)?),
+                b"--roots" => request.way.roots = Some(Roots::Text(text(word()?)?)),
+                b"--made-roots" => request.way.roots = Some(Roots::Made(word()?)),
+                b"--input" => {
                     let kind = match word()?.as_slice() {
                         b"ltoir" => CompileInputKind::LtoIr,
                         b"fatbin" => CompileInputKind::Fatbin,

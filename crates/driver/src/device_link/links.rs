@@ -119,7 +119,7 @@ fn one(
     };
     let store = Store::copying();
     let job = PreparedOptions { options, target: *target, index, dialect: *dialect, session };
-    let sources = Sources { items, store: &store, shared: Some(shared) };
+    let sources = Sources { items, store: &store, shared: Some(shared), ahead: None };
     let StagedLink { gathered, link_options, ready } = job.stage(sources, &mut lines);
     if !ready {
         return Linked { lines, image: None, listing: None };

@@ -93,6 +93,7 @@ impl<'a> Gatherer<'a, '_> {
                 Err(self.fatal(InputError::LtoFound, vec![format!("in '{}'", source.name)]))
             }
             None => {
+                self.note_place(module);
                 self.arch_not_found(source, &usable, is_first);
                 Ok(false)
             }
@@ -116,6 +117,16 @@ impl<'a> Gatherer<'a, '_> {
         self.events.push(InputEvent::Lto(module));
     }
 
+    /// Notes that a fat binary of `module` without an image for the target stands here. The code
+    /// of LTO-IR in front may get its place.
+    fn note_place(&mut self, module: ModuleNumber) {
+        let is_noted =
+            matches!(self.events.last(), Some(InputEvent::WithoutCode(last)) if *last == module);
+        if self.found.has_lto && !is_noted {
+            self.events.push(InputEvent::WithoutCode(module));
+        }
+    }
+
     fn arch_not_found(
         &mut self,
         source: &InputSource,
@@ -123,6 +134,7 @@ impl<'a> Gatherer<'a, '_> {
         is_first: bool,
     ) {
         self.found.without_code += 1;
+        self.found.asks_for_library |= !source.system;
         let archs: Vec<String> = usable.iter().map(|(entry, _)| describe(entry)).collect();
         for ((entry, _), arch) in usable.iter().zip(&archs) {
             let why = match entry.kind() {

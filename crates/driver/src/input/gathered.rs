@@ -50,7 +50,11 @@ pub(crate) struct Inputs<'a> {
     pub(crate) lto_program: Option<LtoProgram>,
     /// There is LTO-IR in the inputs.
     pub(crate) has_lto: bool,
-    /// The number of [`Inputs::inputs`] in front of the last LTO-IR.
+    /// nvlink finds out whether LTO-IR needs libcudadevrt: there is some in a host object, or a fat
+    /// binary without an image for the target.
+    pub(crate) asks_for_library: bool,
+    /// The number of [`Inputs::inputs`] in front of the last LTO-IR, or of the last fat binary
+    /// without an image for the target behind it.
     pub(crate) lto_place: usize,
     /// The cubin of all LTO-IR, in a link with other code.
     pub(crate) lto_cubin: Option<LtoCubin<'a>>,
@@ -67,6 +71,12 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
+    /// Notes that a fat binary without an image for the target stands behind the inputs so far. To
+    /// nvlink it is LTO-IR as far as places are concerned (docs/rules/lto.md, 1).
+    pub(crate) fn place_without_code(&mut self) {
+        self.lto_place = self.inputs.len();
+    }
+
     /// Notes that the next piece of LTO-IR stands behind the inputs so far, and behind so many
     /// lines.
     pub(crate) fn place_lto(&mut self, lines: usize) {
@@ -138,6 +148,8 @@ pub(super) enum InputEvent<'a> {
     Piece(InputPiece<'a>),
     /// LTO-IR of this module stands here.
     Lto(ModuleNumber),
+    /// A fat binary of this module without an image for the target stands here.
+    WithoutCode(ModuleNumber),
 }
 
 impl<'a> InputEvent<'a> {
@@ -145,7 +157,7 @@ impl<'a> InputEvent<'a> {
     pub(super) fn lines(self, options: &CommandOptions) -> impl Iterator<Item = Line> {
         let lines = match self {
             InputEvent::Line(line) => [Some(line), None],
-            InputEvent::Lto(_) => [None, None],
+            InputEvent::Lto(_) | InputEvent::WithoutCode(_) => [None, None],
             InputEvent::Piece(InputPiece { name, system, info_behind_compiler, .. }) => {
                 let wanted = options.lto() && !system;
                 let partial = || Line::about(Severity::Info, InputError::PartialLto(name));
@@ -167,7 +179,7 @@ impl<'a> InputEvent<'a> {
 
     pub(super) fn piece(&self) -> Option<&InputPiece<'a>> {
         match self {
-            InputEvent::Line(_) | InputEvent::Lto(_) => None,
+            InputEvent::Line(_) | InputEvent::Lto(_) | InputEvent::WithoutCode(_) => None,
             InputEvent::Piece(piece) => Some(piece),
         }
     }

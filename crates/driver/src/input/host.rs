@@ -29,6 +29,7 @@ impl<'a> Gatherer<'a, '_> {
             true => self.device_code(&source, &object)?,
             false => Vec::new(),
         };
+        self.found.asks_for_library |= self.found.lto.len() > before;
         let has_list = !modules.is_empty()
             && object.references.iter().any(|(reference, section)| {
                 *reference == HostReference::Kernel && !section.data.is_empty()
@@ -204,7 +205,7 @@ impl<'a> Gatherer<'a, '_> {
         };
         let mut elsewhere = Vec::new();
         self.events.retain(|event| {
-            if let InputEvent::Lto(module) = event {
+            if let InputEvent::Lto(module) | InputEvent::WithoutCode(module) = event {
                 return !left_out(*module);
             }
             let Some(piece) = event.piece().filter(|piece| left_out(piece.module)) else {

@@ -21,7 +21,7 @@ mod ptx;
 #[cfg(not(feature = "ptx"))]
 #[path = "no_ptx.rs"]
 mod ptx;
-#[cfg(feature = "lto")]
+#[cfg(feature = "ptx")]
 mod ptx_ahead;
 mod ready;
 #[cfg(feature = "ptx")]
@@ -30,6 +30,7 @@ mod select;
 mod shared;
 mod walk;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -46,7 +47,8 @@ use gathered::{InputEvent, InputPiece, ignored_severity};
 
 pub(crate) use crate::os::files::Store;
 #[cfg(feature = "lto")]
-pub(crate) use compilation::{PtxCompilation, PtxJob};
+pub(crate) use compilation::PtxCompilation;
+pub(crate) use compilation::PtxJob;
 pub use gathered::NamedCubin;
 pub(crate) use gathered::{
     CompileTime, CubinOrigin, HostUses, InputStop, Inputs, LTO_CUBIN, LinkCubin, LtoCubin,
@@ -54,10 +56,12 @@ pub(crate) use gathered::{
 };
 pub use item::{Content, InputItem, InputKind};
 pub(crate) use ptx::PtxCompiler;
+#[cfg(not(feature = "ptx"))]
+pub use ptx::PtxasAhead;
 #[cfg(feature = "lto")]
 pub(crate) use ptx::{CompileError, PtxLimits};
-#[cfg(feature = "lto")]
-pub(crate) use ptx_ahead::PtxasAhead;
+#[cfg(feature = "ptx")]
+pub use ptx_ahead::PtxasAhead;
 pub(crate) use ready::no_lto;
 pub(crate) use select::{ImageForm, ImageOffer};
 pub(crate) use shared::SharedInputs;
@@ -70,6 +74,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) store: &'a Store,
     /// The files that are open for several links.
     pub(crate) shared: Option<&'a SharedInputs<'a>>,
+    /// A ptxas that waits for the only PTX.
+    pub(crate) ahead: Option<&'a Cell<Option<PtxasAhead>>>,
 }
 
 /// The references of an input's host code to kernels.
@@ -143,8 +149,11 @@ pub(crate) fn gather<'a>(
                 let start = || LtoProgram::start(options, session);
                 found.lto_program = (!found.lto.is_empty()).then(start);
             }
-            let compiler = || PtxCompiler::new(options, arch.name, rules);
-            ready::ready(options, compiler, events, &mut found, &mut lines, sources.store, session)
+            let ahead = sources.ahead.and_then(Cell::take);
+            let compile = |jobs: &[PtxJob<'_>]| {
+                PtxCompiler::new(options, arch.name, rules).compile(jobs, ahead, session)
+            };
+            ready::ready(options, compile, events, &mut found, &mut lines, sources.store, session)
         }
         // The link has no output, but cubins are held against its target.
         _ => {

@@ -23,6 +23,9 @@ pub(crate) enum CompileError {
     Unknown,
 }
 
+/// A compiler that waits for its text: this build has none.
+pub enum PtxasAhead {}
+
 /// The compiler of this build.
 pub(crate) struct PtxCompiler;
 
@@ -31,7 +34,12 @@ impl PtxCompiler {
         PtxCompiler
     }
 
-    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], _: &Session) -> Vec<PtxCompilation> {
+    pub(crate) fn compile(
+        &self,
+        jobs: &[PtxJob<'_>],
+        _: Option<PtxasAhead>,
+        _: &Session,
+    ) -> Vec<PtxCompilation> {
         let refuse = |_: &PtxJob<'_>| PtxCompilation {
             cubin: Err(CompileError::NoFeature),
             lines: Vec::new(),

@@ -15,6 +15,7 @@ use culd_link::{Dialect, Session};
 use thiserror::Error;
 
 use super::compilation::{PtxCompilation, PtxJob};
+use super::ptx_ahead::PtxasAhead;
 use super::record::{self, BadRecord};
 use crate::options::{CommandOptions, OptionId};
 use crate::os::child::{self, ChildError, RunningCompiler, Streams};
@@ -122,8 +123,16 @@ impl PtxCompiler {
         PtxCompiler { path, arguments, output, whole_program: false }
     }
 
-    /// Compiles all `jobs`, results in order.
-    pub(crate) fn compile(&self, jobs: &[PtxJob<'_>], session: &Session) -> Vec<PtxCompilation> {
+    /// Compiles all `jobs`, results in order; a single one by `ahead`, if that is this compiler.
+    pub(crate) fn compile(
+        &self,
+        jobs: &[PtxJob<'_>],
+        ahead: Option<PtxasAhead>,
+        session: &Session,
+    ) -> Vec<PtxCompilation> {
+        if let [job] = jobs {
+            return vec![self.compile_with(ahead, job, session, || ())];
+        }
         // Starting a process is worth a thread, even for a small input.
         session.map(jobs.len(), usize::MAX, |place| self.compile_one(&jobs[place], session))
     }
@@ -392,8 +401,11 @@ pub(super) mod tests {
             ),
         );
         let job = |text: &'static str| PtxJob { text: text.as_bytes(), options: "-g".to_owned() };
-        let done =
-            compiler.compile(&[job("one"), job("bad"), job("two")], &Session::with_threads(3));
+        let done = compiler.compile(
+            &[job("one"), job("bad"), job("two")],
+            None,
+            &Session::with_threads(3),
+        );
         let cubin = |place: usize| {
             let cubin = done[place].cubin.as_ref().unwrap();
             String::from_utf8(cubin[80..].to_vec())
@@ -455,7 +467,7 @@ pub(super) mod tests {
             let folder = tempfile::tempdir().unwrap();
             let compiler = fake(folder.path(), &script);
             let job = PtxJob { text: b"x", options: String::new() };
-            let done = compiler.compile(&[job], &Session::serial());
+            let done = compiler.compile(&[job], None, &Session::serial());
             let said = match done[0].cubin.as_ref().unwrap_err() {
                 CompileError::Refused(reason) => reason.clone().unwrap(),
                 error => error.to_string(),
@@ -484,8 +496,11 @@ pub(super) mod tests {
             output: None,
             whole_program: false,
         };
-        let done =
-            compiler.compile(&[PtxJob { text: b"x", options: String::new() }], &Session::serial());
+        let done = compiler.compile(
+            &[PtxJob { text: b"x", options: String::new() }],
+            None,
+            &Session::serial(),
+        );
         let error = done[0].cubin.as_ref().unwrap_err().to_string();
         assert!(error.contains("--ptxas-path"), "{error}");
     }

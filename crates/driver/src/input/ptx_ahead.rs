@@ -3,44 +3,43 @@
 //! In: a compiler; later the text. Out: what the compiler would make of it. Guaranteed: if anything
 //! goes wrong, ptxas is started again with the text in a file.
 //!
-//! ptxas takes a third of a small compilation until it opens its text, which it does twice: it
-//! reads all of it, and then once more (12.0 to 13.5). Until there is a text, the name of the file
-//! leads to ptxas's standard input, a pipe, where the first reading waits. Then the text gets the
-//! name for the second one, and the pipe is filled. A ptxas that has opened nothing yet reads the
-//! file twice. If this process ends, so does the pipe, and ptxas.
+//! ptxas takes a third of a small compilation until it opens its text, which it does twice (12.0 to
+//! 13.5). Until there is a text, the system lets it wait where it opens the file. If this process
+//! ends, so does the waiting, and ptxas finds an empty file.
 
+use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use culd_link::Session;
+use culd_cubin::arch::Arch;
+use culd_link::{Dialect, Session};
 
 use super::compilation::{PtxCompilation, PtxJob};
 use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder, lines_of};
+use crate::options::CommandOptions;
+use crate::options::dialect;
 use crate::os::child::{RunningCompiler, Streams};
-use crate::os::host;
+use crate::os::host::FileLease;
 use crate::os::place;
 use crate::os::scratch::Scratch;
 
-/// The text before it gets its name.
-const NEW_TEXT: &str = "text";
-
-/// The time to wait for room in the pipe.
-const ROOM: Duration = Duration::from_micros(200);
-
 /// A ptxas that waits for its text. A thread starts it, which takes a millisecond.
-pub(crate) struct PtxasAhead(Option<JoinHandle<Option<WaitingPtxas>>>);
+pub struct PtxasAhead(Option<JoinHandle<Option<WaitingPtxas>>>);
 
 impl PtxasAhead {
-    /// Starts `compiler`; `None` if there is no thread for it, or in a program that uses the
-    /// library. Such a program may copy itself (fork), and the pipe would not end before the copy.
+    /// Starts the ptxas that [`unpack`](crate::unpack) would start for PTX; `None` if there is no
+    /// thread for it.
+    pub fn for_ptx(options: &CommandOptions, arch: &'static Arch) -> Option<Self> {
+        let rules = dialect::named(options).unwrap_or_else(|| Dialect::for_cubins(arch, []));
+        PtxasAhead::start(PtxCompiler::new(options, arch.name, rules))
+    }
+
+    /// Starts `compiler`; `None` if there is no thread for it.
     pub(crate) fn start(compiler: PtxCompiler) -> Option<Self> {
-        if !is_command() {
-            return None;
-        }
         let start = || WaitingPtxas::start(compiler);
         Some(PtxasAhead(Some(thread::Builder::new().spawn(start).ok()?)))
     }
@@ -61,15 +60,13 @@ impl Drop for PtxasAhead {
 struct WaitingPtxas {
     compiler: PtxCompiler,
     running: RunningCompiler,
-    writer: PipeWriter,
-    /// No signal comes of a pipe that somebody could read.
-    _reader: PipeReader,
+    text: FileLease,
     folder: Scratch,
 }
 
 impl WaitingPtxas {
     /// Starts `compiler`, if this system can and it is a program of NVIDIA's kind: a script might
-    /// read its standard input.
+    /// look at the file and not wait.
     fn start(compiler: PtxCompiler) -> Option<Self> {
         let path = compiler.path.as_deref().ok().filter(|path| is_elf(path))?;
         let command = compiler.command(path, Vec::new());
@@ -77,54 +74,33 @@ impl WaitingPtxas {
     }
 
     fn start_command(mut command: Command, compiler: PtxCompiler) -> Option<Self> {
-        let fill = |folder: &Path| host::link_to_stdin(&folder.join(TEXT_NAME));
-        let names = [TEXT_NAME, OUTPUT_NAME, NEW_TEXT];
-        let (reader, writer) = host::pipe().ok()?;
+        let lease = Cell::new(None);
+        let fill = |folder: &Path| {
+            lease.set(Some(FileLease::new(&folder.join(TEXT_NAME))?));
+            Ok(())
+        };
+        let names = [TEXT_NAME, OUTPUT_NAME];
         let folder = place::scratch("culd-ptx-", &names, compiler.output.as_deref(), fill).ok()?;
         enter_folder(&mut command, &folder);
-        let stdin = reader.try_clone().ok()?;
-        let streams = Streams { stdin: Some(stdin.into()), stdout: None };
-        let running = RunningCompiler::start(&mut command, streams).ok()?;
-        Some(WaitingPtxas { compiler, running, writer, _reader: reader, folder })
+        let running = RunningCompiler::start(&mut command, Streams::default()).ok()?;
+        Some(WaitingPtxas { compiler, running, text: lease.take()?, folder })
     }
 
     /// What it makes of `text`; `None` if it fails in any way. `meanwhile` is called when it has
     /// the text.
     fn compile(
-        mut self,
+        self,
         text: &[u8],
         session: &Session,
         meanwhile: &mut impl FnMut(),
     ) -> Option<(Vec<u8>, Vec<String>)> {
-        let [new, named] = [NEW_TEXT, TEXT_NAME].map(|name| self.folder.join(name));
-        fs::write(&new, text).ok()?;
-        fs::rename(&new, named).ok()?;
-        self.fill(text, session).ok()?;
-        let WaitingPtxas { compiler, running, writer, folder, .. } = self;
-        drop(writer);
+        let WaitingPtxas { compiler, running, text: file, folder } = self;
+        file.complete(text).ok()?;
         meanwhile();
         let output = running.output(session.cancel()).ok()?;
         let cubin = fs::read(folder.join(OUTPUT_NAME)).ok()?;
         let made = output.status.success() && compiler.is_wanted(&cubin);
         made.then(|| (cubin, lines_of(&output).collect()))
-    }
-
-    /// Writes `text` into the pipe, as far as ptxas takes it: it may read the file instead.
-    fn fill(&mut self, mut text: &[u8], session: &Session) -> io::Result<()> {
-        while !text.is_empty() {
-            match self.writer.write(text) {
-                Ok(count) => text = &text[count..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.running.has_ended() || session.is_cancelled() {
-                        break;
-                    }
-                    thread::sleep(ROOM);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -151,14 +127,6 @@ impl PtxCompiler {
     }
 }
 
-/// True if this process is the command.
-fn is_command() -> bool {
-    #[cfg(feature = "command")]
-    return crate::os::guard::is_set_up();
-    #[cfg(not(feature = "command"))]
-    return false;
-}
-
 fn is_elf(path: &Path) -> bool {
     let mut start = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
@@ -169,6 +137,7 @@ fn is_elf(path: &Path) -> bool {
 mod tests {
     use super::super::ptx::tests::{HEADER, fake};
     use super::*;
+    use std::time::Duration;
 
     /// A compiler that is a script, which writes a line to `runs` beside it.
     fn listed(folder: &Path, script: &str) -> PtxCompiler {
@@ -200,8 +169,8 @@ mod tests {
     #[test]
     fn a_compiler_that_waits_reads_all_of_the_text_each_time() {
         let reads = |before: &str| format!("{before}\n{{ {HEADER}; cat ptx; cat ptx; }} > elf.o");
-        // It may come before the text or behind it, and not read what is in the pipe.
-        for before in ["", "sleep 0.1", "sleep 0.1; exec < /dev/null"] {
+        // It may come before the text or behind it.
+        for before in ["", "sleep 0.1"] {
             for size in [1, 300, 1 << 20] {
                 let folder = tempfile::tempdir().unwrap();
                 let (compiler, waiting) = started(folder.path(), &reads(before));
@@ -223,14 +192,15 @@ mod tests {
     #[test]
     fn a_compiler_that_fails_or_is_another_one_is_started_again() {
         let works = format!("{{ {HEADER}; cat ptx; }} > elf.o");
+        // The second run finds the first one's line in the list.
         for script in [
-            format!("[ -p /dev/stdin ] && exit 1\n{works}"),
-            format!("[ -p /dev/stdin ] && exit 0\n{works}"),
-            format!("[ -f ptx ] && [ ! -L ptx ] || {{ cat ptx > elf.o; exit; }}\n{works}"),
+            format!("[ $(wc -l < LIST) = 1 ] && exit 1\n{works}"),
+            format!("[ $(wc -l < LIST) = 1 ] && exit 0\n{works}"),
+            format!("[ $(wc -l < LIST) = 1 ] && {{ cat ptx > elf.o; exit; }}\n{works}"),
         ] {
             let folder = tempfile::tempdir().unwrap();
+            let script = script.replace("LIST", &folder.path().join("runs").display().to_string());
             let (compiler, waiting) = started(folder.path(), &script);
-            thread::sleep(Duration::from_millis(50));
             let job = PtxJob { text: b"text", options: String::new() };
             let session = Session::serial();
             let done = compiler.compile_with(Some(ahead(waiting)), &job, &session, || ());
@@ -261,20 +231,18 @@ mod tests {
         let begin = Instant::now();
         drop(ahead(waiting));
         assert!(!place.exists() && begin.elapsed() < Duration::from_secs(50));
-        // The pipe ends with this process, and with it the reading.
-        let (_, mut waiting) = started(folder.path(), "cat ptx");
-        drop((waiting.writer, waiting._reader));
-        while !waiting.running.has_ended() {
-            assert!(begin.elapsed() < Duration::from_secs(50));
-            thread::sleep(ROOM);
-        }
+        // The lease ends with this process, and with it the waiting.
+        let (_, waiting) = started(folder.path(), "cat ptx; exit 3");
+        let WaitingPtxas { running, text, .. } = waiting;
+        thread::sleep(Duration::from_millis(50));
+        drop(text);
+        assert_eq!(running.output(None).unwrap().status.code(), Some(3));
     }
 
     #[test]
-    fn scripts_are_not_started_ahead_and_nothing_outside_of_the_command() {
+    fn scripts_are_not_started_ahead() {
         let folder = tempfile::tempdir().unwrap();
         assert!(WaitingPtxas::start(listed(folder.path(), "exit 0")).is_none());
-        assert!(PtxasAhead::start(listed(folder.path(), "exit 0")).is_none());
         assert_eq!(runs(folder.path()), [""; 0]);
         assert!(is_elf(&std::env::current_exe().unwrap()));
     }

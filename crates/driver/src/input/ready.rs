@@ -15,7 +15,7 @@ use super::gathered::{
     CompileTime, CubinOrigin, DeviceCode, InputEvent, InputPiece, InputStop, Inputs, LinkCubin,
     MAX_UNPACKED, ignored_severity,
 };
-use super::ptx::{CompileError, PtxCompiler};
+use super::ptx::CompileError;
 use crate::hints::{UnlinkedCode, UnlinkedReason};
 use crate::interfaces;
 use crate::messages::{Cause, Ignored, InputError, Line, LineKind, warning_severity};
@@ -37,10 +37,10 @@ enum Unpacking<'a> {
     LeftOut,
 }
 
-/// Turns `events` into inputs of the link and lines. `compiler` is looked for if there is PTX.
+/// Turns `events` into inputs of the link and lines. `compile` is called if there is PTX.
 pub(super) fn ready<'a>(
     options: &CommandOptions,
-    compiler: impl FnOnce() -> PtxCompiler,
+    compile: impl FnOnce(&[PtxJob<'_>]) -> Vec<PtxCompilation>,
     events: Vec<InputEvent<'a>>,
     found: &mut Inputs<'a>,
     lines: &mut Vec<Line>,
@@ -69,11 +69,8 @@ pub(super) fn ready<'a>(
     if let Some(severity) = ignored_severity(options) {
         lines.extend(interfaces::before_compiling(&texts, severity));
     }
-    let mut compiled: Vec<Option<PtxCompilation>> = if jobs.is_empty() {
-        Vec::new()
-    } else {
-        compiler().compile(&jobs, session).into_iter().map(Some).collect()
-    };
+    let mut compiled: Vec<Option<PtxCompilation>> =
+        if jobs.is_empty() { Vec::new() } else { compile(&jobs).into_iter().map(Some).collect() };
     let mut made = made.into_iter();
     let mut finish = Finish { options, store, found, lines };
     for event in events {
@@ -84,6 +81,10 @@ pub(super) fn ready<'a>(
             }
             InputEvent::Lto(_) => {
                 finish.found.place_lto(finish.lines.len());
+                continue;
+            }
+            InputEvent::WithoutCode(_) => {
+                finish.found.place_without_code();
                 continue;
             }
             InputEvent::Piece(piece) => piece,

@@ -38,7 +38,7 @@ impl<'a> Gatherer<'a, '_> {
     /// Looks at all inputs.
     pub(super) fn walk(&mut self) -> Result<(), InputStop> {
         let libraries = self.search()?;
-        let Sources { items, store, shared } = self.sources;
+        let Sources { items, store, shared, .. } = self.sources;
         self.events.reserve(items.len());
         let mut loaded = Vec::new().into_iter();
         if shared.is_none() {

@@ -7,6 +7,7 @@
 use culd_text::os::OsStrExt;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::mem;
 use std::time::Instant;
 
 use culd_cubin::arch::Arch;
@@ -18,7 +19,6 @@ use culd_link::{Dialect, Session, Severity};
 use super::agreement::{Disagreement, LtoCompilation, PieceOptions, agreement};
 use super::outline::{Outline, is_of_driver};
 use super::reach::CallMap;
-use super::roots::RootNames;
 use super::text::ObjectText;
 use super::{LtoTask, words};
 use crate::input::{
@@ -79,8 +79,8 @@ pub(super) struct LtoNames<'a> {
 enum Answer {
     /// No LTO-IR defines this function, which is needed.
     Needs(String),
-    /// It defines all that is needed: the PTX of the whole program.
-    Whole(Vec<u8>),
+    /// It defines all that is needed: the PTX of the whole program, begun at this time.
+    Whole(LtoOutput, Instant),
     /// Its names, as far as they can be had.
     Names,
 }
@@ -168,6 +168,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if partial {
             return self.part(names, PartReason::OtherCode);
         }
+        if names.unknown.is_empty() && self.is_without_kernels(&names, system) {
+            return self.part_without_kernels(names);
+        }
         self.start_ptxas(true);
         // Definitions of a piece without known names are not counted yet.
         let asked = !names.unknown.is_empty() && open(&names).is_some();
@@ -177,7 +180,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                     self.report_need(&function);
                     return self.part(names, PartReason::Library);
                 }
-                Answer::Whole(ptx) => return self.whole(ptx),
+                Answer::Whole(made, begin) => {
+                    return self.whole_unless_library(names, made, begin, system);
+                }
                 Answer::Names => {}
             }
         }
@@ -190,12 +195,62 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             let names = if asked { self.names() } else { names };
             return self.part(names, PartReason::Library);
         }
-        let ptx = self.whole_ptx()?;
-        let Some(open) = open_in(&ptx).filter(|_| system && !names.unknown.is_empty()) else {
-            return self.whole(ptx);
+        let begin = Instant::now();
+        let made = match self.ptx(true, None) {
+            Ok(made) => made,
+            // From sm_100 on it is an error if no kernel is used.
+            Err(_) if self.is_without_kernels(&names, system) && self.has_no_kernel_at_all() => {
+                return self.part_without_kernels(names);
+            }
+            Err(failure) => return Err(self.failed(failure)),
         };
-        // LTO-IR with unknown names.
-        self.report_need(&open);
+        match open_in(&made.bytes).filter(|_| system && !names.unknown.is_empty()) {
+            // LTO-IR with unknown names.
+            Some(open) => {
+                self.say(made.said);
+                self.report_need(&open);
+                self.part(names, PartReason::Library)
+            }
+            None => self.whole_unless_library(names, made, begin, system),
+        }
+    }
+
+    /// Makes the output of a program of which `made` is the text, begun at `begin`, unless nvlink
+    /// takes libcudadevrt to be needed.
+    fn whole_unless_library(
+        &mut self,
+        names: LtoNames<'a>,
+        made: LtoOutput,
+        begin: Instant,
+        system: bool,
+    ) -> Result<(), InputStop> {
+        if self.is_without_kernels(&names, system)
+            && !has_kernels(&made.bytes)
+            && (self.used.is_empty() || self.has_no_kernel_at_all())
+        {
+            return self.part_without_kernels(names);
+        }
+        let ptx = self.made(Ok(made), begin)?;
+        self.whole(ptx)
+    }
+
+    /// True if there is no kernel where all are used. It is asked where some may be unused.
+    fn has_no_kernel_at_all(&mut self) -> bool {
+        let used = mem::take(&mut self.used);
+        let all = if used.is_empty() { None } else { self.ptx(true, None).ok() };
+        self.used = used;
+        all.is_some_and(|all| !has_kernels(&all.bytes))
+    }
+
+    /// True if nvlink asks whether libcudadevrt, which there is, is needed, and no kernel is known.
+    fn is_without_kernels(&self, names: &LtoNames<'_>, system: bool) -> bool {
+        let asks = self.found.asks_for_library || self.rules.lto_always_asks;
+        system && asks && names.outline.kernels().next().is_none()
+    }
+
+    /// Compiles a program without kernels: to nvlink it needs libcudadevrt.
+    fn part_without_kernels(&mut self, names: LtoNames<'a>) -> Result<(), InputStop> {
+        self.report_part(InputError::LtoWithoutKernels);
         self.part(names, PartReason::Library)
     }
 
@@ -288,8 +343,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let LinkTime { options, session, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &names.unknown);
         let task = LtoTask { options, session, words, arch, parts };
-        let open = program.roots(RootNames::open(), arch, session.cancel());
-        let object = task.object(program, open, &found.lto, &found.inputs);
+        let object = task.object(program, &found.lto, &found.inputs);
         match object {
             Ok(made) => names.complete(&made.bytes),
             // The compilation that follows reports the reason, or else [`LinkTime::part`].
@@ -305,8 +359,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         }
         let begin = Instant::now();
         let whole = self.ptx(true, None);
-        if whole.as_ref().is_ok_and(|made| self.defines_all_open(names, &made.bytes)) {
-            return Ok(Answer::Whole(self.made(whole, begin)?));
+        match whole {
+            Ok(made) if self.defines_all_open(names, &made.bytes) => {
+                return Ok(Answer::Whole(made, begin));
+            }
+            _ => {}
         }
         // Without optimization no definition is missing.
         self.complete(names, &["-O0".into()]);
@@ -348,17 +405,14 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     }
 
     fn report_need(&mut self, function: &str) {
-        if !self.options.flag(OptionId::DisableInfos) {
-            let need = InputError::LtoNeeds(function.to_owned());
-            self.lines.push(Line::about(Severity::Info, need));
-        }
+        self.report_part(InputError::LtoNeeds(function.to_owned()));
     }
 
-    /// PTX of a whole program.
-    fn whole_ptx(&mut self) -> Result<Vec<u8>, InputStop> {
-        let begin = Instant::now();
-        let made = self.ptx(true, None);
-        self.made(made, begin)
+    /// Reports why LTO-IR is a part of the program.
+    fn report_part(&mut self, why: InputError) {
+        if !self.options.flag(OptionId::DisableInfos) {
+            self.lines.push(Line::about(Severity::Info, why));
+        }
     }
 
     /// Makes the output of a program that is LTO-IR alone.
@@ -529,6 +583,11 @@ fn outline(sibling: &FatbinEntry<'_>) -> Option<Outline> {
 
 pub(super) fn up_to_nul(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// True if `ptx` has kernels.
+fn has_kernels(ptx: &[u8]) -> bool {
+    Outline::of_ptx(ptx).kernels().next().is_some()
 }
 
 /// A function that `ptx` needs and does not define.

@@ -83,20 +83,18 @@ impl LtoTask<'_, '_> {
     }
 
     /// A relocatable cubin of all parts, with all their functions and with the PTX of which it was
-    /// made; `open` are the roots of [`RootNames::open`]. Where the library makes none, an image of
-    /// the whole link: of `all` its LTO-IR and of the cubins `others`.
+    /// made. Where the library makes none, an image of the whole link: of `all` its LTO-IR and of
+    /// the cubins `others`.
     fn object(
         &self,
         program: &mut LtoProgram,
-        open: LtoRoots,
         all: &[LtoPiece<'_>],
         others: &[LinkCubin<'_>],
     ) -> Result<LtoOutput, LtoFailure> {
         let words = self.object_words();
         let task = LtoTask { words: &words, ..*self };
-        let request = task.request("object", Some("-r"), &[], Some(open.clone()));
-        let made = task.run(program, &request);
-        task.object_of(made, program, open, all, others)
+        let made = task.run(program, &task.request("object", Some("-r"), &[], None));
+        task.object_of(made, program, all, others)
     }
 
     /// PTX of all parts in which `roots` stay, for `take_text`, and an object as
@@ -105,7 +103,6 @@ impl LtoTask<'_, '_> {
         &self,
         program: &mut LtoProgram,
         roots: Option<LtoRoots>,
-        open: LtoRoots,
         others: &[LinkCubin<'_>],
         take_text: impl FnOnce(LtoOutput),
     ) -> Result<LtoOutput, LtoFailure> {
@@ -113,11 +110,11 @@ impl LtoTask<'_, '_> {
         let task = LtoTask { words: &words, ..*self };
         let mut request: Vec<Cow<'_, [u8]>> = vec![b"both".into()];
         request.extend(self.way("", Some("-ptx"), &[], roots));
-        request.extend(task.way("object-", Some("-r"), &[], Some(open.clone())));
+        request.extend(task.way("object-", Some("-r"), &[], None));
         request.extend(self.inputs());
         let (options, cancel) = (self.options, self.session.cancel());
         let made = program.compile_both(&request, options, cancel, |text| take_text(as_text(text)));
-        task.object_of(made, program, open, self.parts, others)
+        task.object_of(made, program, self.parts, others)
     }
 
     /// The options for an object.
@@ -133,14 +130,13 @@ impl LtoTask<'_, '_> {
         &self,
         made: Result<LtoOutput, LtoFailure>,
         program: &mut LtoProgram,
-        open: LtoRoots,
         all: &[LtoPiece<'_>],
         others: &[LinkCubin<'_>],
     ) -> Result<LtoOutput, LtoFailure> {
         const RELOCATABLE: [u8; 2] = 1u16.to_le_bytes();
         if let Err(LtoFailure::NoObject(why)) = made {
             let link = LtoTask { parts: all, ..*self };
-            return link.image(program, open, others, why);
+            return link.image(program, others, why);
         }
         let mut made = made?;
         if !made.bytes.starts_with(b"\x7fELF") || made.bytes.get(16..18) != Some(&RELOCATABLE) {
@@ -161,11 +157,10 @@ impl LtoTask<'_, '_> {
     fn image(
         &self,
         program: &mut LtoProgram,
-        roots: LtoRoots,
         others: &[LinkCubin<'_>],
         why: String,
     ) -> Result<LtoOutput, LtoFailure> {
-        let mut request = self.request("image", None, &[], Some(roots));
+        let mut request = self.request("image", None, &[], None);
         for LinkCubin { name, bytes, .. } in others {
             request.extend(["--input", "cubin", name].map(|word| word.as_bytes().into()));
             request.push((*bytes).into());

@@ -6,7 +6,6 @@
 use super::link::needed;
 use super::order::in_order_of;
 use super::outline::Outline;
-use super::roots::RootNames;
 use super::text::{ObjectText, as_in_object};
 use crate::input::NamedCubin;
 
@@ -40,11 +39,6 @@ impl LtoObject {
     /// True if the LTO-IR is a program of its own: it names no function that it does not define.
     pub fn is_program(&self) -> bool {
         self.outline.as_ref().is_some_and(|outline| outline.open().is_none())
-    }
-
-    /// NVVM IR with which no LTO-IR is a program of its own.
-    pub fn open_roots() -> String {
-        RootNames::open()
     }
 
     /// `ptx`, in which the names of [`LtoObject::roots`] stay, brought as near as possible to the

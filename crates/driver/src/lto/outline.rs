@@ -31,8 +31,9 @@ pub(super) struct Outline {
     pub(super) roots: RootNames,
     /// Functions that are named and not defined, without those that the driver defines.
     needs: BTreeSet<String>,
-    /// Kernels, and functions that other code cannot see: of PTX only.
+    /// Kernels.
     kernels: BTreeSet<String>,
+    /// Functions that other code cannot see: of PTX only.
     local: BTreeSet<String>,
     /// The alignments in bytes of variables in shared memory that other code can see: of PTX only.
     pub(super) shared_alignments: BTreeMap<String, u64>,
@@ -90,6 +91,8 @@ impl Outline {
     pub(super) fn of_cubin(bytes: &[u8]) -> Option<Self> {
         let cubin = Cubin::parse(bytes).ok()?;
         let mut outline = Outline::default();
+        let kernels = cubin.symbols.iter().filter(|symbol| symbol.is_entry());
+        outline.kernels = kernels.map(|symbol| text_of(symbol.name)).collect();
         let own = cubin.symbols.iter().filter(|symbol| !symbol.name.starts_with(OF_PTXAS));
         for symbol in own.filter(|symbol| symbol.binding() != stb::LOCAL) {
             let name = text_of(symbol.name);
@@ -172,7 +175,7 @@ impl Outline {
         !Outline::of_ptx(ptx).local.iter().all(is_known)
     }
 
-    /// The kernels of PTX.
+    /// The kernels.
     pub(super) fn kernels(&self) -> impl Iterator<Item = &str> {
         self.kernels.iter().map(String::as_str)
     }

@@ -20,7 +20,6 @@ use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
 use super::order::in_order_of;
 use super::outline::Outline;
-use super::roots::RootNames;
 use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
     CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PartReason,
@@ -66,9 +65,7 @@ impl<'a> LinkTime<'a, '_> {
             return Ok(());
         }
         let way = self.text_way(&names);
-        // An object needs names of its own by some releases only.
-        let needs_names = !matches!(way, TextWay::Object) || self.rules.lto_object_needs_code;
-        if needs_names && overlaps(self.options, self.session) {
+        if !matches!(way, TextWay::Object) && overlaps(self.options, self.session) {
             self.program.start_names(self.options);
         }
         let cubin = match way {
@@ -223,15 +220,6 @@ impl<'a> LinkTime<'a, '_> {
         self.program.roots(text, self.target.name, self.session.cancel())
     }
 
-    /// The roots of [`RootNames::open`], which a library of a later release than the rules' does
-    /// not look at.
-    fn open_roots(&mut self) -> LtoRoots {
-        match self.rules.lto_object_needs_code {
-            true => self.roots(RootNames::open()),
-            false => LtoRoots::Text(RootNames::open()),
-        }
-    }
-
     /// The functions that other inputs need.
     fn needed(&self) -> Vec<String> {
         let own = self.found.inputs.iter().filter(|input| !input.system);
@@ -270,12 +258,11 @@ impl<'a> LinkTime<'a, '_> {
 
     /// An object of all LTO-IR.
     fn object(&mut self) -> Result<LtoOutput, LtoFailure> {
-        let open = self.open_roots();
         self.start_ptxas(false);
         let LinkTime { options, session, words, target, found, program, .. } = self;
         let (arch, parts) = (target.name, &found.lto);
         let task = LtoTask { options, session, words, arch, parts };
-        task.object(program, open, parts, &found.inputs)
+        task.object(program, parts, &found.inputs)
     }
 
     /// A cubin of the text by names, or of that in an object if it is another one. Most programs
@@ -295,14 +282,14 @@ impl<'a> LinkTime<'a, '_> {
         let alignments = mem::take(&mut names.outline.shared_alignments);
         let RootModule { text: module, undefined } = self.root_module(&names.outline);
         let guess = Guess { undefined, alignments };
-        let (roots, open) = (module.map(|text| self.roots(text)), self.open_roots());
+        let roots = module.map(|text| self.roots(text));
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let begin = Instant::now();
         let mut program = mem::take(&mut self.program);
         let both = thread::scope(|scope| {
             let (send_text, texts) = mpsc::channel();
             let (send, guesses) = mpsc::channel();
-            let judging = || judge.verdict(&mut program, roots, open, send_text, guesses);
+            let judging = || judge.verdict(&mut program, roots, send_text, guesses);
             let judging = thread::Builder::new().spawn_scoped(scope, judging).ok()?;
             self.start_ptxas(false);
             let cubin = texts.recv().ok().map(|text| self.guess(&guess, text, begin, send));
@@ -398,7 +385,6 @@ impl Judge<'_, '_> {
         &self,
         program: &mut LtoProgram,
         roots: Option<LtoRoots>,
-        open: LtoRoots,
         send_text: Sender<LtoOutput>,
         guess: Receiver<Vec<u8>>,
     ) -> Verdict {
@@ -407,7 +393,7 @@ impl Judge<'_, '_> {
         let task = LtoTask { options, session, words, arch, parts };
         // Whoever receives the text may have ended.
         let take_text = move |text| drop(send_text.send(text));
-        let object = task.both(program, roots, open, others, take_text);
+        let object = task.both(program, roots, others, take_text);
         program.no_more();
         // The compilation that follows reports a failure.
         let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };

@@ -42,7 +42,8 @@ pub(super) struct RootNames {
     names: HashSet<String>,
 }
 
-/// A function that nothing defines: see [`RootNames::open`].
+/// A function that nothing defines. `culd-lto` adds LTO-IR that needs it where a library would take
+/// the LTO-IR of a link for the whole program.
 pub(super) const OTHER_FUNCTION: &str = "culd_other_code";
 
 /// The layout of data that NVVM IR has to name: it is the same for all targets. Pointers to shared
@@ -102,14 +103,6 @@ impl RootNames {
     #[cfg(test)]
     pub(super) fn variables(&self) -> impl Iterator<Item = (&str, RootSpace, u64)> {
         self.variables.iter().map(|(name, space, size)| (name.as_str(), *space, *size))
-    }
-
-    /// A module that needs an undefined function. Without one, libnvJitLink before 13.3 takes
-    /// LTO-IR for the whole program although the link has other code.
-    pub(super) fn open() -> String {
-        let mut roots = RootNames::default();
-        roots.function(OTHER_FUNCTION.to_owned());
-        roots.module()
     }
 
     /// The module of these names and of the functions that other code `needs`; `None` if there is

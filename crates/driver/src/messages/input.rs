@@ -117,6 +117,8 @@ pub enum InputError {
     LtoThreads,
     #[error("doing partial LTO because no LTO-IR defines '{0}'")]
     LtoNeeds(String),
+    #[error("doing partial LTO because no LTO-IR has a kernel")]
+    LtoWithoutKernels,
     #[error("PTX in '{file}' cannot be compiled: {error}")]
     Compiler { file: String, error: String },
 }

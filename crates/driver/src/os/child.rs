@@ -104,12 +104,6 @@ impl RunningCompiler {
         }
     }
 
-    /// True if it has ended, or cannot be asked.
-    #[cfg(feature = "lto")]
-    pub(crate) fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
     /// Waits for its end, or until the link is cancelled.
     pub(crate) fn output(mut self, cancel: Option<&Cancel>) -> Result<Output, ChildError> {
         let status = match cancel {

@@ -183,12 +183,6 @@ pub(crate) fn set_up() {
     SET_UP.store(true, Ordering::Release);
 }
 
-/// True in a process that is the command and nothing else.
-#[cfg(feature = "lto")]
-pub(crate) fn is_set_up() -> bool {
-    SET_UP.load(Ordering::Acquire)
-}
-
 /// Makes panics print nothing while `held`, once a file is mapped: the panic may come from a change
 /// of the file, and the link is made again with copies. A defect of culd panics in that link, too,
 /// which prints it.

@@ -28,9 +28,4 @@ impl ListedFolder {
 
 pub(crate) fn set_up() {}
 
-#[cfg(feature = "lto")]
-pub(crate) fn is_set_up() -> bool {
-    false
-}
-
 pub(crate) fn hold_panics(_: bool) {}

@@ -280,6 +280,9 @@ dialects! {
     // Link-time optimization in links with other code.
     /// LTO-IR outside host objects is an input without lists of kernels, so that all kernels stay.
     lto_files_keep_kernels: bool = before(130);
+    /// LTO-IR outside host objects asks for libcudadevrt, too: without a kernel it is a part of the
+    /// program.
+    lto_always_asks: bool = before(130);
     /// The object made of LTO-IR is the first input; else it stands where the last LTO-IR stood.
     lto_comes_first: bool = since(135);
     /// References of host code do not count.
@@ -289,8 +292,6 @@ dialects! {
     jit_ends_complete: bool = since(131);
     /// An object of LTO-IR has not nvlink's order: it takes a second piece to make it.
     lto_object_lacks_order: bool = of(&[132]);
-    /// libnvJitLink makes a complete object of LTO-IR only if some of it needs other code.
-    lto_object_needs_code: bool = before(133);
 
     // `.nv.compat`.
     /// COMMON is written, and PAIR even if it is 0.

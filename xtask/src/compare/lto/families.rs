@@ -128,6 +128,11 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-Xptxas=-lineinfo partsl.o mores.o needss.o -lcudadevrt", &[Order]),
             ("-emit-ptx partsl.o mores.o needss.o -lcudadevrt", &[Order]),
             ("-emit-ptx morel.o parts.o needss.o -lcudadevrt", &[]),
+            // Files without an image for the target.
+            ("a.o bs.o cs.o z75.o -lcudadevrt", &[]),
+            ("as.o b.o cs.o z75.o xs.o -lcudadevrt", &[]),
+            ("z75.o as.o b.o cs.o -lcudadevrt", &[]),
+            ("-r as.o b.o cs.o z75.o", &[]),
             // nvlink loses bare LTO-IR.
             ("x.ltoir ys.o", &[Lost]),
             ("parts.ltoir more.ltoir needss.o", &[Lost]),
@@ -147,6 +152,21 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-keep-system-libraries a.o b.o c.o -lcudadevrt", &[]),
             ("-keep-system-libraries x.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx child.o x.o -lcudadevrt", &[]),
+            // Without a kernel nvlink takes the library to be needed.
+            ("plain.o -lcudadevrt", &[]),
+            ("plainl.o -lcudadevrt", &[]),
+            ("plaine.o slow.o -lcudadevrt", &[]),
+            ("plain.ltoir -lcudadevrt", &[]),
+            ("plain.fatbin slow.ltoir -lcudadevrt", &[]),
+            ("plain.ltoir slow.o -lcudadevrt", &[]),
+            ("plain.ltoir z75.o -lcudadevrt", &[]),
+            ("plain.o x.o -lcudadevrt", &[]),
+            ("plainl.o x.ltoir -lcudadevrt", &[]),
+            ("-kernels-used=none plain.o x.o -lcudadevrt", &[]),
+            ("-kernels-used=none plainl.o xl.o -lcudadevrt", &[]),
+            ("-kernels-used=none plainl.o slowl.o -lcudadevrt", &[]),
+            ("-g plain.o slow.o -lcudadevrt", &[]),
+            ("-emit-ptx plain.o slow.o -lcudadevrt", &[]),
         ],
     },
     LtoFamily {

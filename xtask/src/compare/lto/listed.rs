@@ -48,10 +48,13 @@ pub(super) enum ListedDifference {
     Early,
     /// nvlink finds the name of a virtual target too long: 13.0, sm_100 and later.
     Buffer,
+    /// nvlink's own output varies from run to run: 13.0 to 13.3 with `-split-compile`, sm_100 and
+    /// later.
+    Again,
 }
 
 use ListedDifference::{
-    Buffer, Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order,
+    Again, Buffer, Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order,
     PtxFiles, Within, Words,
 };
 
@@ -73,6 +76,7 @@ impl ListedDifference {
             Nameless => "nameless",
             Early => "early",
             Buffer => "buffer",
+            Again => "again",
         }
     }
 }
@@ -94,8 +98,9 @@ impl DifferingLink<'_> {
         // What is in many rows.
         let everywhere: &[ListedDifference] = match self.toolkit() {
             ..130 => &[PtxFiles, Build, Demanded],
-            130 => &[PtxFiles, Buffer],
-            133 => &[PtxFiles, Build],
+            130 => &[PtxFiles, Buffer, Again],
+            133 => &[PtxFiles, Build, Again],
+            131 | 132 => &[PtxFiles, Again],
             _ => &[PtxFiles],
         };
         let listed = listed.iter().chain(everywhere).copied();
@@ -122,6 +127,9 @@ impl DifferingLink<'_> {
             Build => toolkit < 130 || toolkit == 133,
             Nameless => toolkit < 130,
             Buffer => toolkit == 130 && number >= 100,
+            Again => {
+                number >= 100 && self.words.iter().any(|word| word.starts_with("-split-compile"))
+            }
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,
         }
@@ -204,8 +212,22 @@ impl DifferingLink<'_> {
                         && (self.is_same_program(self.theirs, self.words)?
                             || self.has_ptx_in_another_order()?)
                 }
+                Again => both && self.says_the_same(self.theirs) && self.varies()?,
                 Early | Buffer => false,
             })
+    }
+
+    /// True if nvlink makes another output when it is run again.
+    fn varies(&self) -> Result<bool> {
+        const TIMES: usize = 8;
+        let command = [self.fixed, self.words].concat();
+        for _ in 0..TIMES {
+            let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &command)?;
+            if done.output != self.theirs.output {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// `word`, but a folder of `-nvvmpath` is one that has the library. Its name is as long as that

@@ -19,7 +19,7 @@ mod values;
 use super::Suite;
 use super::setup::{Common, Setup};
 use crate::workspace;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use culd_testkit::fixtures::case::plain_lines;
 use culd_testkit::reference::compare;
 use culd_testkit::reference::compare::code::{CodeSize, functions};
@@ -127,6 +127,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                 times::run(&bench, rounds)?;
                 continue;
             }
+            bench.check_open_roots()?;
             // Before 13.0 -r makes a program, which is no input of a later step.
             let is_old = !bench.tools.oracle.release().is_of_13();
             for name in wanted.iter().filter(|name| !is_old || name.as_str() != "steps") {
@@ -149,6 +150,20 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
 impl LtoBench {
     fn release(&self) -> &'static str {
         self.tools.oracle.release().name
+    }
+
+    /// Has libnvvm 13.0 make the LTO-IR again that culd-lto has of it.
+    fn check_open_roots(&self) -> Result<()> {
+        if self.release() != "13.0" {
+            return Ok(());
+        }
+        let nvvm = self.tools.oracle.toolkit_library("libnvvm.so.4");
+        let made = culd_lto::lto_ir(&nvvm, culd_lto::OPEN_ROOTS_TEXT, "-arch=sm_75")?;
+        ensure!(
+            made == culd_lto::OPEN_ROOTS,
+            "crates/lto/src/open_roots.ltoir is not that of libnvvm"
+        );
+        Ok(())
     }
 
     /// The release as a number, 130 for 13.0.

@@ -21,6 +21,13 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("x", "__global__ void kx(int *p) { *p = 11; }\n"),
     ("y", "__global__ void ky(int *p) { *p = 12; }\n"),
     ("z", "__global__ void kz(int *p) { *p = 13; }\n"),
+    // No kernel.
+    (
+        "plain",
+        "__device__ int plain_value = 3; __constant__ int plain_table[4] = {1, 2};\n\
+         static __device__ int own_value = 4;\n\
+         __device__ int plain(int x) { return x + plain_value + plain_table[x & 3] + own_value; }\n",
+    ),
     // Floating point.
     (
         "fast",
@@ -256,6 +263,8 @@ const KINDS: &[FileKind] = &[
     kind("24.o", "-maxrregcount=24 -dlto -dc -arch=sm_SM"),
     kind("32.o", "-maxrregcount=32 -dlto -dc -arch=sm_SM"),
     kind("24i.o", "-lineinfo -maxrregcount=24 -dlto -dc -arch=sm_SM"),
+    // For another target, unless that is sm_75.
+    kind("75.o", "-dc -gencode arch=compute_75,code=sm_75"),
     kind("2.o", "-split-compile=2 -dlto -dc -arch=sm_SM"),
     kind("n.o", "-opt-info=inline -dlto -dc -arch=sm_SM"),
     kind(".o", "-dlto -dc -arch=sm_SM"),

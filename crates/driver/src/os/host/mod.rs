@@ -5,11 +5,18 @@
 //! Guaranteed: each caller gives the same output on all of them; on some it is slower, or an error
 //! says what the system cannot do.
 
+#[cfg(all(feature = "ptx", target_os = "linux"))]
+mod lease;
+#[cfg(all(feature = "ptx", not(target_os = "linux")))]
+#[path = "no_lease.rs"]
+mod lease;
 #[cfg(not(unix))]
 mod plain;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(feature = "ptx")]
+pub(crate) use lease::FileLease;
 #[cfg(not(unix))]
 pub(crate) use plain::*;
 #[cfg(unix)]

@@ -10,7 +10,6 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 #[cfg(feature = "lto")]
-use std::io::{PipeReader, PipeWriter};
 use std::path::Path;
 #[cfg(feature = "command")]
 use std::process::ExitStatus;
@@ -157,16 +156,6 @@ pub(crate) fn memory_file(_: &CStr) -> io::Result<File> {
 
 #[cfg(feature = "lto")]
 pub(crate) type Socket = std::net::TcpStream;
-
-#[cfg(feature = "lto")]
-pub(crate) fn link_to_stdin(_: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(feature = "lto")]
-pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    Err(io::ErrorKind::Unsupported.into())
-}
 
 #[cfg(feature = "lto")]
 pub(crate) fn socket() -> io::Result<(Socket, Stdio)> {

@@ -6,8 +6,6 @@
 use std::ffi::CStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-#[cfg(feature = "lto")]
-use std::io::{PipeReader, PipeWriter};
 #[cfg(feature = "command")]
 use std::os::fd::AsFd;
 #[cfg(feature = "lto")]
@@ -241,27 +239,6 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
 #[cfg(all(feature = "ptx", not(target_os = "linux")))]
 pub(crate) fn memory_file(_: &CStr) -> io::Result<File> {
     tempfile::tempfile()
-}
-
-/// A pipe; writing to it does not wait for room.
-#[cfg(all(feature = "lto", target_os = "linux"))]
-pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    let (reader, writer) = io::pipe()?;
-    rustix::io::ioctl_fionbio(&writer, true)?;
-    Ok((reader, writer))
-}
-
-/// Other systems have no ptxas, and wait for the other end of a pipe when they open it.
-#[cfg(all(feature = "lto", not(target_os = "linux")))]
-pub(crate) fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Makes `link` lead to the standard input of the program that opens it.
-#[cfg(feature = "lto")]
-pub(crate) fn link_to_stdin(link: &Path) -> io::Result<()> {
-    let [stdin, _] = STREAMS.ok_or(io::ErrorKind::Unsupported)?;
-    std::os::unix::fs::symlink(stdin, link)
 }
 
 /// A connection with a program that is started.

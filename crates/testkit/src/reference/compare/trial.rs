@@ -507,7 +507,7 @@ fn as_library(expected: &Run, actual: &mut Run) {
 /// True for a line about LTO that only culd has (docs/DIFFERENCES.md, lto and ignored-inputs).
 pub fn is_own(line: &str) -> bool {
     const OWN: [&str; 2] =
-        ["doing partial LTO because no LTO-IR defines", "' was ignored: there is no lib"];
+        ["doing partial LTO because no LTO-IR", "' was ignored: there is no lib"];
     OWN.iter().any(|own| line.contains(own))
 }
 
