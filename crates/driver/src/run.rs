@@ -248,7 +248,8 @@ impl Attempt<'_> {
             {
                 lines.push(line);
             }
-            gathered.registration.system_library(|| false)
+            let keeps = options.flag(OptionId::KeepSystemLibraries);
+            gathered.registration.system_library(|| keeps)
         } else if let Target::Virtual(_) = self.target {
             // This link has no output, so the final link may still need it.
             gathered.registration.system_library(|| true)

@@ -33,9 +33,9 @@ input, a socket:
       [--input ltoir|fatbin|cubin NAME BYTES]...
 The first option names the target. TEXT is NVVM IR that names what has to stay; NVIDIA's libnvvm
 makes LTO-IR of it, which is the output for 'names'. In 'object' and 'image' all stays that other
-code can see. 'check' compiles nothing: its output is empty. 'both' is 'ptx' and, with options of its own,
-'object' at the same time: there are two replies, in this order, and the lines of the second are in
-a third part of it.
+code can see. 'check' compiles nothing: its output is empty. 'both' is 'ptx' and, with options of
+its own, 'object' at the same time: there are two replies, in this order, and the lines of the
+second are in a third part of it.
 With --names libnvJitLink is loaded for a request that needs it, not before.
 The library is the one that CULD_NVJITLINK names, or that of the first DIR that has one.
 A reply is 'made by PATH' and the output, or 'refused CODE by PATH', or 'refused CODE at N by PATH'

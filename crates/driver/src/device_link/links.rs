@@ -130,7 +130,8 @@ fn one(
         gathered.registration.system_library(|| true)
     } else if let Some(finished) = &gathered.finished {
         image = Some(finished.clone());
-        gathered.registration.system_library(|| false)
+        let keeps = options.flag(OptionId::KeepSystemLibraries);
+        gathered.registration.system_library(|| keeps)
     } else {
         let inputs = gathered.link_inputs();
         let PreparedLink { image: prepared, system, .. } =
