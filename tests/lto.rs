@@ -336,6 +336,10 @@ fn lto_ir_without_a_kernel_is_a_part_of_the_program() {
     assert_eq!(run(chosen, kernel, ""), (false, "ptx ptx".to_owned()));
     assert_eq!(run(chosen, "", ""), (true, "ptx ptx".to_owned()));
     assert_eq!(run(chosen, kernel, kernel), whole);
+    // Without the library nvlink ends; the program is the one with it.
+    fs::write(world.path("all"), function).unwrap();
+    let done = world.run("-w -o out host.o b.ltoir");
+    assert!(said(&done).contains(PART), "{}", said(&done));
 }
 
 /// It loads while the text is made. A script is not started then: it might not open the file.
@@ -745,7 +749,9 @@ fn code_of_lto_ir_stands_where_the_last_file_without_an_image_does() {
 #[test]
 fn older_releases_compile_lto_ir_by_their_rules() {
     let world = LtoFolder::new(CULD);
-    world.compiler();
+    // A program without a kernel would need libcudadevrt.
+    let kernel = "printf '%s\\n.visible .entry k () {\\n}\\n\\0' \"$text\" > made";
+    world.compiler_and(&format!("[ $kind = object ] || {kernel}"));
     // Only one of the options is known, and not to ptxas.
     for (more, line, passed) in [("", "", true), ("-split-compile-extended 2 ", EXTENDED, false)] {
         let done =

@@ -168,7 +168,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         if partial {
             return self.part(names, PartReason::OtherCode);
         }
-        if names.unknown.is_empty() && self.is_without_kernels(&names, system) {
+        if names.unknown.is_empty() && self.is_without_kernels(&names) {
             return self.part_without_kernels(names);
         }
         self.start_ptxas(true);
@@ -181,7 +181,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                     return self.part(names, PartReason::Library);
                 }
                 Answer::Whole(made, begin) => {
-                    return self.whole_unless_library(names, made, begin, system);
+                    return self.whole_unless_library(names, made, begin);
                 }
                 Answer::Names => {}
             }
@@ -199,7 +199,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         let made = match self.ptx(true, None) {
             Ok(made) => made,
             // From sm_100 on it is an error if no kernel is used.
-            Err(_) if self.is_without_kernels(&names, system) && self.has_no_kernel_at_all() => {
+            Err(_) if self.is_without_kernels(&names) && self.has_no_kernel_at_all() => {
                 return self.part_without_kernels(names);
             }
             Err(failure) => return Err(self.failed(failure)),
@@ -211,7 +211,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
                 self.report_need(&open);
                 self.part(names, PartReason::Library)
             }
-            None => self.whole_unless_library(names, made, begin, system),
+            None => self.whole_unless_library(names, made, begin),
         }
     }
 
@@ -222,9 +222,8 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         names: LtoNames<'a>,
         made: LtoOutput,
         begin: Instant,
-        system: bool,
     ) -> Result<(), InputStop> {
-        if self.is_without_kernels(&names, system)
+        if self.is_without_kernels(&names)
             && !has_kernels(&made.bytes)
             && (self.used.is_empty() || self.has_no_kernel_at_all())
         {
@@ -242,10 +241,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         all.is_some_and(|all| !has_kernels(&all.bytes))
     }
 
-    /// True if nvlink asks whether libcudadevrt, which there is, is needed, and no kernel is known.
-    fn is_without_kernels(&self, names: &LtoNames<'_>, system: bool) -> bool {
+    /// True if nvlink asks whether libcudadevrt is needed, and no kernel is known. Without that
+    /// library it ends (docs/DIFFERENCES.md, lto, *demanded*).
+    fn is_without_kernels(&self, names: &LtoNames<'_>) -> bool {
         let asks = self.found.asks_for_library || self.rules.lto_always_asks;
-        system && asks && names.outline.kernels().next().is_none()
+        asks && names.outline.kernels().next().is_none()
     }
 
     /// Compiles a program without kernels: to nvlink it needs libcudadevrt.

@@ -9,6 +9,7 @@ mod again;
 mod families;
 mod generated;
 mod images;
+mod kinds;
 mod listed;
 mod nvcc;
 pub(crate) mod sources;
@@ -39,7 +40,7 @@ pub(super) const SUITE: Suite = Suite {
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
 \x20 --family F[,F]   whole mixed devrt objects host options words beside register images virtual steps again
-                   generated nvcc values (default: all but the last three); the seeds are those of generated
+                   generated kinds nvcc values (default: all but the last four); the seeds are those of generated and kinds
   --code           registers and bytes of code of every program, by both linkers
 \x20 --times N        times instead, medians of N rounds
 culd-lto has to lie beside the linker under test. By 12.4, with its toolkit in the folder of CULD_TOOLKITS.
@@ -101,7 +102,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     setup.finish()?;
     let seeds = setup.bounded_seeds()?;
     let own = |name: &&String| FAMILIES.iter().any(|family| family.name == name.as_str());
-    let others = ["again", "images", "generated", "nvcc", "steps", "values"];
+    let others = ["again", "images", "generated", "kinds", "nvcc", "steps", "values"];
     if let Some(name) = wanted.iter().find(|name| !own(name) && !others.contains(&name.as_str())) {
         bail!("no family is called '{name}'");
     }
@@ -135,6 +136,7 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
                     "again" => again::run(&mut bench)?,
                     "images" => images::run(&mut bench)?,
                     "generated" => generated::run(&mut bench, seeds.clone())?,
+                    "kinds" => kinds::run(&mut bench, seeds.clone())?,
                     "nvcc" => nvcc::run(&mut bench)?,
                     "steps" => steps::run(&mut bench)?,
                     "values" => values::run(&mut bench)?,
