@@ -358,6 +358,12 @@ where
     PreparedLink { image, system, phases: outcome.phases, unused: outcome.unused }
 }
 
+/// What becomes of the system library in a program of `gathered` that is LTO-IR alone and is not
+/// linked: one that is to be kept is registered, though it is not in the program.
+pub(crate) fn unlinked_system(options: &CommandOptions, gathered: &Inputs<'_>) -> SystemLibrary {
+    gathered.registration.system_library(|| options.flag(OptionId::KeepSystemLibraries))
+}
+
 /// If the link ended at an input, drops lines about later ones, which nvlink would not have read.
 fn drop_later(ended_at: Option<usize>, gathered: &Inputs<'_>, lines: &mut LineList) {
     if let Some(place) = ended_at {

@@ -248,8 +248,7 @@ impl Attempt<'_> {
             {
                 lines.push(line);
             }
-            let keeps = options.flag(OptionId::KeepSystemLibraries);
-            gathered.registration.system_library(|| keeps)
+            job::unlinked_system(options, &gathered)
         } else if let Target::Virtual(_) = self.target {
             // This link has no output, so the final link may still need it.
             gathered.registration.system_library(|| true)

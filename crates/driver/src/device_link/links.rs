@@ -130,8 +130,7 @@ fn one(
         gathered.registration.system_library(|| true)
     } else if let Some(finished) = &gathered.finished {
         image = Some(finished.clone());
-        let keeps = options.flag(OptionId::KeepSystemLibraries);
-        gathered.registration.system_library(|| keeps)
+        job::unlinked_system(options, &gathered)
     } else {
         let inputs = gathered.link_inputs();
         let PreparedLink { image: prepared, system, .. } =

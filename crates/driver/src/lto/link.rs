@@ -204,8 +204,9 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             }
             Err(failure) => return Err(self.failed(failure)),
         };
-        match open_in(&made.bytes).filter(|_| system && !names.unknown.is_empty()) {
-            // LTO-IR with unknown names.
+        // Of LTO-IR with known names nothing is open.
+        let may_need = system && !names.unknown.is_empty();
+        match may_need.then(|| open_in(&made.bytes)).flatten() {
             Some(open) => {
                 self.say(made.said);
                 self.report_need(&open);
@@ -358,12 +359,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             return Ok(Answer::Needs(function));
         }
         let begin = Instant::now();
-        let whole = self.ptx(true, None);
-        match whole {
-            Ok(made) if self.defines_all_open(names, &made.bytes) => {
-                return Ok(Answer::Whole(made, begin));
-            }
-            _ => {}
+        if let Ok(made) = self.ptx(true, None)
+            && self.defines_all_open(names, &made.bytes)
+        {
+            return Ok(Answer::Whole(made, begin));
         }
         // Without optimization no definition is missing.
         self.complete(names, &["-O0".into()]);

@@ -22,10 +22,10 @@ const WORLD: &[&str] =
     &["std::fs", "std::env", "std::process", "std::net", "println!", "print!(", "static mut"];
 /// Starts of paths that exist on one machine.
 const MACHINE: &[&str] = &["home", "root", "Users", "work", "tmp", "mnt"];
-/// The files that may have unsafe code: one maps inputs, one handles the signals of that, one
-/// lets programs wait for a file, one calls
-/// the CUDA driver to test programs, one is called from C, one calls its functions to test them,
-/// one calls NVIDIA's library, and one copies a process that has loaded it.
+/// The files that may have unsafe code: one maps inputs, one handles the signals of that, one lets
+/// programs wait for a file, one calls the CUDA driver to test programs, one is called from C, one
+/// calls its functions to test them, one calls NVIDIA's library, and one copies a process that has
+/// loaded it.
 const UNSAFE_FILES: &[&str] = &[
     "crates/driver/src/os/files.rs",
     "crates/driver/src/os/guard.rs",

@@ -100,8 +100,7 @@ impl DifferingLink<'_> {
             ..130 => &[PtxFiles, Build, Demanded],
             130 => &[PtxFiles, Buffer, Again],
             133 => &[PtxFiles, Build, Again],
-            131 | 132 => &[PtxFiles, Again],
-            _ => &[PtxFiles],
+            _ => &[PtxFiles, Again],
         };
         let listed = listed.iter().chain(everywhere).copied();
         let may: Vec<ListedDifference> = listed.filter(|one| self.may(*one)).collect();
@@ -128,7 +127,8 @@ impl DifferingLink<'_> {
             Nameless => toolkit < 130,
             Buffer => toolkit == 130 && number >= 100,
             Again => {
-                number >= 100 && self.words.iter().any(|word| word.starts_with("-split-compile"))
+                let splits = |word: &String| word.starts_with("-split-compile");
+                (130..=133).contains(&toolkit) && number >= 100 && self.words.iter().any(splits)
             }
             PtxFiles => number < 90 && self.words.iter().any(|word| word.ends_with(".ptx")),
             _ => true,

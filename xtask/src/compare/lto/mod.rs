@@ -40,7 +40,7 @@ pub(super) const SUITE: Suite = Suite {
     takes: &[Common::Releases, Common::Archs("sm_90"), Common::Seeds(0, 6)],
     help: "\
 \x20 --family F[,F]   whole mixed devrt objects host options words beside register images virtual steps again
-                   generated kinds nvcc values (default: all but the last four); the seeds are those of generated and kinds
+                   generated kinds nvcc values (default: all but the last four); the first two have seeds
   --code           registers and bytes of code of every program, by both linkers
 \x20 --times N        times instead, medians of N rounds
 culd-lto has to lie beside the linker under test. By 12.4, with its toolkit in the folder of CULD_TOOLKITS.
