@@ -438,6 +438,7 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
     let expected = "raw line\nculd info    : opt: no such option\n\n";
     assert_eq!((said(&done).as_str(), done.status.code()), (expected, Some(0)));
     for (code, report, message) in [
+        (4, "ptxas input, line 9; error   : no\\nERROR X\\n", "fatbinary error"),
         (5, "x.o: no\\nERROR NVVM_ERROR_X (9) in nvvmCompileProgram\\n", "JIT compile failed"),
         (14, "newer\\n", "nvvm error"),
     ] {
@@ -445,10 +446,13 @@ fn messages_of_the_compiler_are_reported_as_by_nvlink() {
         world.compiler_and(&format!("said=\"{report}\" said=${{said%.}}; : > made"));
         let done = world.run("a.ltoir b.ltoir -o new");
         assert_eq!(done.status.code(), Some(1));
-        let first = if code == 5 { "culd info    : x.o: no\nNVVM_ERROR_X\n" } else { "" };
-        let notes = if code == 5 { "" } else { "  >>> newer\n" };
-        let fatal =
-            format!("culd fatal   : elfLink {message}\n  >>> '/lib' refused (code {code})\n");
+        let refused = format!("  >>> '/lib' refused (code {code})\n");
+        let (first, notes) = match code {
+            4 => ("ptxas input, line 9; error   : no\n", String::new()),
+            5 => ("culd info    : x.o: no\nNVVM_ERROR_X\n", refused),
+            _ => ("", refused + "  >>> newer\n"),
+        };
+        let fatal = format!("culd fatal   : elfLink {message}\n");
         assert_eq!(said(&done), format!("{first}{fatal}{notes}"));
         assert!(!exists(&world.path("new")));
     }

@@ -125,6 +125,40 @@ fn with_local_functions_the_text_by_names_counts_if_that_of_the_object_is_the_sa
 }
 
 #[test]
+fn errors_of_ptx_are_those_of_the_text_of_an_object() {
+    let world = LtoFolder::new(CULD);
+    let ptx = b".visible .func smooth () { ret; }\n.func local () { ret; }\n";
+    let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx);
+    let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
+    fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
+    let of_line = |number: u32| format!("ptxas input, line {number}; error   : no\n");
+    let compiler = |number: u32| {
+        world.compiler_and(&format!(
+            "[ $kind = object ] && : > made && said='refused 4 by lib\n{}'",
+            of_line(number)
+        ));
+        fs::rename(world.path("culd-lto"), world.path("compiler")).unwrap();
+        let compiler = world.path("compiler").display().to_string();
+        world.script("culd-lto", &format!("mkdir of.$$; cd of.$$; exec {compiler} \"$@\""));
+    };
+    let works = fs::read_to_string(world.path("ptxas")).unwrap().replace("LL MM", "");
+    for threads in [1, 2] {
+        // The other text has the same error at another line.
+        compiler(9);
+        world.script("ptxas", "echo 'ptxas input, line 7; error   : no' >&2; exit 1");
+        let words = format!("-threads={threads} saxpy.cubin a.fatbin -o out");
+        let done = world.run(&words);
+        assert_eq!(done.status.code(), Some(1));
+        let end = format!("partial LTO\n{}culd fatal   : elfLink fatbinary error\n", of_line(9));
+        assert!(said(&done).ends_with(&end), "{threads}: {}", said(&done));
+        // Without optimization alone it would be an error.
+        fs::write(world.path("ptxas"), &works).unwrap();
+        let done = world.run(&words);
+        assert_eq!(done.status.code(), Some(0), "{threads}: {}", said(&done));
+    }
+}
+
+#[test]
 fn ptx_in_an_object_of_lto_ir_is_compiled() {
     const TEXT: &[u8] = b"// made of LL MM\0.visible .func smooth\0()\0;\0.extern .func \
                           culd_other_code\0()\0;\0.visible .func other\0()\0;\0";

@@ -134,6 +134,11 @@ impl LtoProgram {
         self.had_room || has_room(options, session, 2)
     }
 
+    /// The number of its process, if it runs.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.child.id())
+    }
+
     /// The output for a request with these words.
     pub(crate) fn compile(
         &mut self,
@@ -188,11 +193,14 @@ impl LtoProgram {
     /// The names in `text`, NVVM IR, in the form for a request to the target `arch`: LTO-IR if a
     /// program for it runs. Without one, or if it fails, the other program makes LTO-IR.
     pub(crate) fn roots(&mut self, text: String, arch: &str, cancel: Option<&Cancel>) -> LtoRoots {
-        let Some(running) = &mut self.names else { return LtoRoots::Text(text) };
+        let Some(mut running) = self.names.take() else { return LtoRoots::Text(text) };
         let option = format!("-arch={arch}");
         let words = ["names", "--roots", &text, "--option", &option];
         running.ask(&words);
-        match running.output(cancel) {
+        let made = running.output(cancel);
+        // It ends while the other one compiles, and not at the end of the link, which waits for it.
+        self.kill(running);
+        match made {
             Ok(Ok(made)) => LtoRoots::LtoIr(made.bytes),
             _ => LtoRoots::Text(text),
         }
@@ -200,10 +208,14 @@ impl LtoProgram {
 
     /// No request is likely to follow: the program ends while the link goes on.
     pub(crate) fn no_more(&mut self) {
-        for mut running in [self.names.take(), self.running.take()].into_iter().flatten() {
-            running.kill();
-            self.killed.push(running);
+        for running in [self.names.take(), self.running.take()].into_iter().flatten() {
+            self.kill(running);
         }
+    }
+
+    fn kill(&mut self, mut running: RunningProgram) {
+        running.kill();
+        self.killed.push(running);
     }
 
     /// Leaves the end of `other` to the end of this one.
@@ -236,7 +248,8 @@ struct RunningProgram {
     said: File,
     /// Bytes of it that earlier requests have read.
     heard: u64,
-    _folder: Scratch,
+    /// It is removed when the program is killed.
+    folder: Option<Scratch>,
 }
 
 impl RunningProgram {
@@ -262,7 +275,7 @@ impl RunningProgram {
         command.stdout(stdout.map_err(ChildError::Temporary)?);
         command.stderr(stderr.map_err(ChildError::Temporary)?);
         let child = child::start_compiler(&mut command)?;
-        Ok(RunningProgram { child, socket, said, heard: 0, _folder: folder })
+        Ok(RunningProgram { child, socket, said, heard: 0, folder: Some(folder) })
     }
 
     /// Sends a request. A program that has ended gives no reply.
@@ -312,11 +325,12 @@ impl RunningProgram {
         Ok(culd_text::bytes(&new).lines().map(str::to_owned).collect())
     }
 
-    /// Ends the program. NVIDIA's libraries would take 7 ms to end by themselves, of which nothing
-    /// comes.
+    /// Ends the program, while the link goes on. NVIDIA's libraries would take 7 ms to end by
+    /// themselves, of which nothing comes.
     fn kill(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
+        self.folder = None;
     }
 }
 

@@ -169,6 +169,15 @@ impl LtoError {
         }
         self
     }
+
+    /// The error about a compilation with the function of [`OPEN_ROOTS`], as it would be without
+    /// it.
+    pub(crate) fn without_open_roots(mut self) -> Self {
+        if let LtoError::Refused { log, .. } = &mut self {
+            *log = other_code::without_declaration(log);
+        }
+        self
+    }
 }
 
 /// What `load` makes of NVIDIA's library: the file that `CULD_NVJITLINK` names, or that of the

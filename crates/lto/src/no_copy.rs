@@ -21,7 +21,7 @@ impl ProcessCopy {
     ///
     /// # Errors
     /// None: there is no copy.
-    pub fn result(self) -> io::Result<(Vec<Vec<u8>>, Vec<u8>)> {
-        match self {}
+    pub fn result(&self) -> io::Result<(Vec<Vec<u8>>, Vec<u8>)> {
+        match *self {}
     }
 }

@@ -125,7 +125,10 @@ impl NvJitLink {
             .map(|(place, (input, name))| (Some(place), input.kind, input.bytes, name.as_c_str()))
             .collect();
         if let Some(roots) = roots {
-            let first = roots_come_first(self.functions.release(), options);
+            // Those of other outputs define nothing: in front, they would only count as a piece,
+            // and local names would have other numbers than nvlink's.
+            let first =
+                want == LtoTarget::Ptx && roots_come_first(self.functions.release(), options);
             let place = if first { 0 } else { all.len() };
             all.insert(place, (None, CompileInputKind::LtoIr, roots, c"roots"));
         }
@@ -140,7 +143,10 @@ impl NvJitLink {
             link.add(kind, bytes, name).map_err(|error| error.at_input(place))?;
         }
         // SAFETY: a handle of the library's.
-        link.check(unsafe { (self.functions.complete)(link.handle) })?;
+        let done = link.check(unsafe { (self.functions.complete)(link.handle) });
+        // The roots of PTX are names.
+        let open = want != LtoTarget::Ptx && roots.is_some();
+        done.map_err(|error| if open { error.without_open_roots() } else { error })?;
         let parts = match want {
             LtoTarget::Ptx => self.functions.ptx,
             LtoTarget::Cubin | LtoTarget::Object => self.functions.cubin,

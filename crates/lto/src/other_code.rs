@@ -35,9 +35,32 @@ pub(crate) fn other_code(options: &[String]) -> (CompileInputKind, Cow<'static, 
     }
 }
 
+/// The lines of a text that declare the function of [`OPEN_ROOTS`], in front of all code.
+const DECLARATION_LINES: u64 = 3;
+
+/// What ptxas says in `log` of lines of a text, as it would say it of the text without the
+/// declaration: `ptxas application ptx input, line 32; error   : ...`
+pub(crate) fn without_declaration(log: &str) -> String {
+    let moved = |line: &str| {
+        let (start, rest) = line.split_once(", line ").filter(|_| line.starts_with("ptxas "))?;
+        let (number, said) = rest.split_once(';')?;
+        let number = number.parse::<u64>().ok()?.checked_sub(DECLARATION_LINES)?;
+        Some(format!("{start}, line {number};{said}"))
+    };
+    log.split_inclusive('\n').map(|line| moved(line).unwrap_or_else(|| line.to_owned())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_text_are_counted_without_the_declaration() {
+        let log = "ptxas application ptx input, line 32; error   : Unknown modifier '.bad'\n\
+                   ptxas fatal   : Ptx assembly aborted due to errors\nERROR, line 5; of others";
+        let without = without_declaration(log);
+        assert_eq!(without, log.replace("line 32", "line 29"));
+    }
 
     #[test]
     fn real_targets_have_a_cubin() {

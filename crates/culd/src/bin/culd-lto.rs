@@ -172,8 +172,8 @@ impl LtoReply {
         [Some(self.report.into_bytes()), self.bytes, self.said].into_iter().flatten().collect()
     }
 
-    /// The reply that `copy` has made.
-    fn of_copy(copy: ProcessCopy) -> Self {
+    /// The reply that `copy` has made. It may still be on its way out.
+    fn of_copy(copy: &ProcessCopy) -> Self {
         let (parts, said) = match copy.result() {
             Ok(result) => result,
             Err(error) => return LtoReply::failed(format!("a copy of culd-lto failed: {error}")),
@@ -238,7 +238,7 @@ impl Compiler<'_> {
                 // The copy has loaded the library, too.
                 let copy = ProcessCopy::start(|| make_object().into_parts());
                 send(make(LtoTarget::Ptx, way))?;
-                send(copy.map_or_else(|_| make_object(), LtoReply::of_copy))
+                send(copy.as_ref().map_or_else(|_| make_object(), LtoReply::of_copy))
             }
         }
     }

@@ -23,12 +23,16 @@ use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder, lines_of};
 use crate::options::CommandOptions;
 use crate::options::dialect;
 use crate::os::child::{RunningCompiler, Streams};
-use crate::os::host::FileLease;
+use crate::os::host::{FileLease, MovedProcess};
 use crate::os::place;
 use crate::os::scratch::Scratch;
 
 /// A ptxas that waits for its text. A thread starts it, which takes a millisecond.
-pub struct PtxasAhead(Option<JoinHandle<Option<WaitingPtxas>>>);
+pub struct PtxasAhead {
+    start: Option<JoinHandle<Option<WaitingPtxas>>>,
+    /// The process that makes the text.
+    maker: Option<u32>,
+}
 
 impl PtxasAhead {
     /// Starts the ptxas that [`unpack`](crate::unpack) would start for PTX; `None` if there is no
@@ -41,12 +45,18 @@ impl PtxasAhead {
     /// Starts `compiler`; `None` if there is no thread for it.
     pub(crate) fn start(compiler: PtxCompiler) -> Option<Self> {
         let start = || WaitingPtxas::start(compiler);
-        Some(PtxasAhead(Some(thread::Builder::new().spawn(start).ok()?)))
+        let start = thread::Builder::new().spawn(start).ok()?;
+        Some(PtxasAhead { start: Some(start), maker: None })
+    }
+
+    /// It takes the processor over on which the process `maker` has made the text.
+    pub(crate) fn take_over(&mut self, maker: u32) {
+        self.maker = Some(maker);
     }
 
     /// Waits until it runs.
     fn waiting(&mut self) -> Option<WaitingPtxas> {
-        self.0.take()?.join().ok().flatten()
+        self.start.take()?.join().ok().flatten()
     }
 }
 
@@ -91,11 +101,16 @@ impl WaitingPtxas {
     fn compile(
         self,
         text: &[u8],
+        maker: Option<u32>,
         session: &Session,
         meanwhile: &mut impl FnMut(),
     ) -> Option<(Vec<u8>, Vec<String>)> {
         let WaitingPtxas { compiler, running, text: file, folder } = self;
+        let moved = maker.and_then(|maker| MovedProcess::to_that_of(running.id(), maker));
         file.complete(text).ok()?;
+        if let Some(moved) = moved {
+            moved.let_go();
+        }
         meanwhile();
         let output = running.output(session.cancel()).ok()?;
         let cubin = fs::read(folder.join(OUTPUT_NAME)).ok()?;
@@ -115,9 +130,10 @@ impl PtxCompiler {
         mut meanwhile: impl FnMut(),
     ) -> PtxCompilation {
         let begin = Instant::now();
+        let maker = ahead.as_ref().and_then(|ahead| ahead.maker);
         let ahead = ahead.and_then(|mut ahead| ahead.waiting());
         let ahead = ahead.filter(|ahead| ahead.compiler == *self && job.options.is_empty());
-        match ahead.and_then(|ahead| ahead.compile(job.text, session, &mut meanwhile)) {
+        match ahead.and_then(|ahead| ahead.compile(job.text, maker, session, &mut meanwhile)) {
             Some((cubin, lines)) => {
                 let time = begin.elapsed().as_secs_f64() * 1e3;
                 PtxCompilation { cubin: Ok(cubin), lines, time }
@@ -153,7 +169,7 @@ mod tests {
     }
 
     fn ahead(waiting: WaitingPtxas) -> PtxasAhead {
-        PtxasAhead(Some(thread::spawn(|| Some(waiting))))
+        PtxasAhead { start: Some(thread::spawn(|| Some(waiting))), maker: None }
     }
 
     /// What comes behind the header.

@@ -30,7 +30,9 @@ use crate::messages::{Cause, InputError, InputPlace, Line, LineKind};
 use crate::options::{CommandOptions, OptionId, UsageError};
 use crate::threads::overlaps;
 
-/// libnvJitLink's code for a failed compilation.
+/// libnvJitLink's code for PTX that its ptxas refuses.
+const PTX_COMPILE: i32 = 4;
+/// Its code for a failed compilation.
 const NVVM_COMPILE: i32 = 5;
 /// Its code for LTO-IR of a later target.
 const ARCH_MISMATCH: i32 = 13;
@@ -38,6 +40,24 @@ const ARCH_MISMATCH: i32 = 13;
 /// True for a code of libnvJitLink about the compilation of LTO-IR.
 pub(super) fn is_of_compiler(code: i32) -> bool {
     matches!(code, NVVM_COMPILE | ARCH_MISMATCH)
+}
+
+/// True for a line of ptxas.
+pub(super) fn is_of_ptxas(line: &str) -> bool {
+    line.starts_with("ptxas ")
+}
+
+impl LtoFailure {
+    /// True if the ptxas within the library has refused a text, and said why.
+    pub(super) fn is_of_ptxas(&self) -> bool {
+        matches!(self, LtoFailure::Refused { code: PTX_COMPILE, said, .. }
+            if said.log.lines().any(is_of_ptxas))
+    }
+}
+
+/// True for a code of libnvJitLink about the compilation of LTO-IR or of the text made of it.
+pub(super) fn is_of_text(code: i32) -> bool {
+    code == PTX_COMPILE || is_of_compiler(code)
 }
 
 const OPTIONS_HINT: &str = "compile all with the same -use_fast_math, -ftz, -prec-div, \
@@ -60,7 +80,7 @@ pub(crate) struct LinkTime<'a, 'l> {
     pub(super) session: &'l Session,
     pub(super) program: LtoProgram,
     /// The ptxas that will get the text, and whether it takes it for a whole program.
-    ahead: Option<(bool, PtxasAhead)>,
+    pub(super) ahead: Option<(bool, PtxasAhead)>,
 }
 
 /// The names of all LTO-IR.
@@ -73,6 +93,8 @@ pub(super) struct LtoNames<'a> {
     pub(super) object_text: Option<Vec<u8>>,
     /// The reason why these names are not known.
     pub(super) failure: Option<LtoFailure>,
+    /// What ptxas says of the text of an object that it has refused.
+    pub(super) refusal: Option<LtoFailure>,
 }
 
 /// What is found out about LTO-IR with unknown names.
@@ -459,6 +481,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             }
             failure => failure,
         };
+        if let LtoFailure::Refused { said, .. } = &failure
+            && failure.is_of_ptxas()
+        {
+            return self.failed_in_ptxas(said);
+        }
         let file = self.found.lto.first().map(|part| part.name.clone()).unwrap_or_default();
         let (why, mut notes) = (failure.to_string(), failure.notes());
         let error = match failure {
@@ -483,6 +510,15 @@ impl<'a, 'l> LinkTime<'a, 'l> {
             _ => InputError::Lto { file, error: why },
         };
         self.lines.push(Line::about(Severity::Fatal, error).with_notes(notes));
+        InputStop
+    }
+
+    /// Reports what the ptxas within the library says of the text of an object. It is what the
+    /// link's own ptxas would say.
+    fn failed_in_ptxas(&mut self, said: &CompilerLog) -> InputStop {
+        let lines = said.log.lines().filter(|line| is_of_ptxas(line));
+        self.lines.extend(lines.map(|line| Line::plain(LineKind::Tool, line.to_owned())));
+        self.lines.push(Line::about(Severity::Fatal, InputError::Fatbinary));
         InputStop
     }
 

@@ -144,10 +144,9 @@ impl LtoTask<'_, '_> {
             return Err(LtoFailure::Failed(vec![why]));
         }
         // ptxas will say it again of the text.
-        let of_ptxas = |line: &str| line.starts_with("ptxas ");
-        let log = made.said.log.split_inclusive('\n').filter(|line| !of_ptxas(line)).collect();
-        made.said.log = log;
-        made.said.lines.retain(|line| !of_ptxas(line));
+        let log = made.said.log.split_inclusive('\n').filter(|line| !link::is_of_ptxas(line));
+        made.said.log = log.collect();
+        made.said.lines.retain(|line| !link::is_of_ptxas(line));
         Ok(made)
     }
 
@@ -166,7 +165,7 @@ impl LtoTask<'_, '_> {
             request.push((*bytes).into());
         }
         let mut made = self.run(program, &request).map_err(|failure| match failure {
-            LtoFailure::Refused { code, said, .. } if !link::is_of_compiler(code) => {
+            LtoFailure::Refused { code, said, .. } if !link::is_of_text(code) => {
                 let reason = [why, IMAGE_FAILED.to_owned()];
                 let log = said.log.lines().map(str::to_owned);
                 LtoFailure::Failed(reason.into_iter().chain(log).chain(said.lines).collect())

@@ -48,6 +48,8 @@ enum Verdict {
     Other(CompilerLog, CompileTime, PtxCompilation),
     /// It has another one, without the lines of source files of nvlink's.
     OtherWithoutLines(Vec<u8>),
+    /// ptxas refuses the text of the object.
+    Refused(LtoFailure),
     /// There is no object, or no text in it.
     Unknown,
 }
@@ -65,7 +67,8 @@ impl<'a> LinkTime<'a, '_> {
             return Ok(());
         }
         let way = self.text_way(&names);
-        if !matches!(way, TextWay::Object) && overlaps(self.options, self.session) {
+        // Where an object is made as well, no processor is left for another program.
+        if matches!(way, TextWay::Names) && overlaps(self.options, self.session) {
             self.program.start_names(self.options);
         }
         let cubin = match way {
@@ -229,11 +232,22 @@ impl<'a> LinkTime<'a, '_> {
     /// A cubin of the text in an object; of the text by names if there is none.
     fn cubin_of_object(&mut self, mut names: LtoNames<'a>) -> Result<Vec<u8>, InputStop> {
         let begin = Instant::now();
-        let ptx = match self.text_of_object(&mut names) {
+        let text = self.text_of_object(&mut names);
+        let refusal = names.refusal.take();
+        let (lines, times) = (self.lines.len(), self.found.times.len());
+        let ptx = match text {
             Some(text) => self.made(Ok(text), begin)?,
             None => self.ptx_of_part(names)?,
         };
-        self.assemble(&ptx, false)
+        self.assemble(&ptx, false).map_err(|stop| match refusal {
+            // The same of nvlink's text, whose lines have other numbers.
+            Some(refusal) => {
+                self.lines.truncate(lines);
+                self.found.times.truncate(times);
+                self.failed(refusal)
+            }
+            None => stop,
+        })
     }
 
     /// PTX of LTO-IR, out of an object that libnvJitLink makes of it. `None` if it is not there;
@@ -250,7 +264,10 @@ impl<'a> LinkTime<'a, '_> {
             }
             // The compilation that follows reports the reason, or else its caller.
             Err(failure) => {
-                names.failure = (!names.unknown.is_empty()).then_some(failure);
+                match names.unknown.is_empty() {
+                    true => names.refusal = Some(failure).filter(LtoFailure::is_of_ptxas),
+                    false => names.failure = Some(failure),
+                }
                 None
             }
         }
@@ -281,7 +298,8 @@ impl<'a> LinkTime<'a, '_> {
         };
         let alignments = mem::take(&mut names.outline.shared_alignments);
         let RootModule { text: module, undefined } = self.root_module(&names.outline);
-        let guess = Guess { undefined, alignments };
+        let maker = self.program.process();
+        let guess = Guess { undefined, alignments, maker };
         let roots = module.map(|text| self.roots(text));
         let (lines, times) = (self.lines.len(), self.found.times.len());
         let begin = Instant::now();
@@ -308,6 +326,11 @@ impl<'a> LinkTime<'a, '_> {
                 self.found.times.push(time);
                 self.say(said);
                 self.assembled(compilation)
+            }
+            // Lines of that text have nvlink's numbers.
+            (Verdict::Refused(failure), Some(Err(_))) => {
+                self.lines.truncate(lines);
+                Err(self.failed(failure))
             }
             (verdict, _) => {
                 self.lines.truncate(lines);
@@ -337,7 +360,7 @@ impl<'a> LinkTime<'a, '_> {
         begin: Instant,
         send: Sender<Vec<u8>>,
     ) -> Result<Vec<u8>, InputStop> {
-        let Guess { undefined, alignments } = guess;
+        let Guess { undefined, alignments, maker } = guess;
         let undefined = undefined.iter().map(String::as_str);
         let text = text::without_declarations(&text.bytes, undefined);
         let text = text::with_shared_alignments(text, alignments);
@@ -345,6 +368,10 @@ impl<'a> LinkTime<'a, '_> {
         self.found.times.push(time_of_text(begin));
         // Whoever receives it may have ended.
         let _ = send.send(text.clone());
+        // The processor of another one may be taken by the object.
+        if let (Some((_, ahead)), Some(maker)) = (&mut self.ahead, maker) {
+            ahead.take_over(*maker);
+        }
         self.assemble(&text, false)
     }
 }
@@ -363,6 +390,8 @@ struct Guess {
     undefined: Vec<String>,
     /// The alignments in bytes of variables in shared memory, which the module changes.
     alignments: BTreeMap<String, u64>,
+    /// The process that makes the text.
+    maker: Option<u32>,
 }
 
 /// Finds out whether the text by names is nvlink's.
@@ -395,8 +424,12 @@ impl Judge<'_, '_> {
         let take_text = move |text| drop(send_text.send(text));
         let object = task.both(program, roots, others, take_text);
         program.no_more();
-        // The compilation that follows reports a failure.
-        let Ok(LtoOutput { bytes: object, said }) = object else { return Verdict::Unknown };
+        let LtoOutput { bytes: object, said } = match object {
+            Ok(object) => object,
+            Err(failure) if failure.is_of_ptxas() => return Verdict::Refused(failure),
+            // The compilation that follows reports it.
+            Err(_) => return Verdict::Unknown,
+        };
         let Some(object) = ObjectText::of(&object) else { return Verdict::Unknown };
         let time = time_of_text(begin);
         let text = in_order(parts, *splits, object.ptx, None);

@@ -104,6 +104,12 @@ impl RunningCompiler {
         }
     }
 
+    /// The number of its process.
+    #[cfg(feature = "ptx")]
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for its end, or until the link is cancelled.
     pub(crate) fn output(mut self, cancel: Option<&Cancel>) -> Result<Output, ChildError> {
         let status = match cancel {

@@ -3,9 +3,7 @@
 //! In: nothing. Out: rows. A difference that docs/DIFFERENCES.md (lto) lists is named in the row.
 
 use super::listed::ListedDifference;
-use ListedDifference::{
-    Demanded, Folder, Library, Local, Lost, Nameless, Numbers, Order, Within, Words,
-};
+use ListedDifference::{Demanded, Folder, Library, Local, Lost, Nameless, Order, Within, Words};
 
 /// Links of one kind.
 pub(super) struct LtoFamily {
@@ -49,6 +47,9 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             // Twice.
             ("x.o x.o -lcudadevrt", &[]),
             ("x.ltoir x.ltoir", &[]),
+            // An error of the second compiler.
+            ("refused.o x.o -lcudadevrt", &[]),
+            ("refused.ltoir x.ltoir", &[]),
             // nvlink asks for a library that nothing needs.
             ("a.o b.o c.o", &[Demanded]),
             ("x.ltoir y.o", &[Demanded]),
@@ -58,6 +59,9 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
         name: "mixed",
         links: &[
             ("a.o b.o cs.o -lcudadevrt", &[]),
+            ("refused.o ys.o -lcudadevrt", &[]),
+            ("refusedl.o ys.o -lcudadevrt", &[]),
+            ("refused.ltoir ys.o -lcudadevrt", &[]),
             ("as.o b.o c.o -lcudadevrt", &[]),
             ("a.o bs.o c.o -lcudadevrt", &[]),
             ("a.o b.o c.ptx -lcudadevrt", &[]),
@@ -97,8 +101,8 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("-g -emit-ptx inlinede.o ys.o -lcudadevrt", &[Order]),
             ("-g inlined.o x.o ys.o -lcudadevrt", &[]),
             ("texts.o ys.o -lcudadevrt", &[]),
-            ("-emit-ptx calls.o texts.o ys.o -lcudadevrt", &[Numbers]),
-            ("-emit-ptx callsl.o textse.o ys.o -lcudadevrt", &[Numbers]),
+            ("-emit-ptx calls.o texts.o ys.o -lcudadevrt", &[]),
+            ("-emit-ptx callsl.o textse.o ys.o -lcudadevrt", &[]),
             ("-g -suppress-debug-info local.o x.o ys.o -lcudadevrt", &[]),
             ("calls.o ys.o -lcudadevrt", &[]),
             ("-emit-ptx parts.o more.o needss.o -lcudadevrt", &[]),

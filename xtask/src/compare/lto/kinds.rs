@@ -2,9 +2,7 @@
 //!
 //! In: seeds. Out: links with at least one piece of LTO-IR, in which no function is undefined.
 
-use super::listed::ListedDifference::{
-    self, Demanded, Library, Local, Lost, Numbers, Order, Within, Words,
-};
+use super::listed::ListedDifference::{self, Demanded, Library, Local, Lost, Order, Within, Words};
 use super::{LtoBench, sources};
 use anyhow::Result;
 use culd_testkit::random::generate::rng::Rng;
@@ -48,8 +46,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// What may differ in some of these links.
-const LISTED: &[ListedDifference] =
-    &[Order, Local, Numbers, Within, Library, Lost, Words, Demanded];
+const LISTED: &[ListedDifference] = &[Order, Local, Within, Library, Lost, Words, Demanded];
 
 pub(super) fn run(bench: &mut LtoBench, seeds: Range<u64>) -> Result<()> {
     let lto = if bench.toolkit() < 135 { &LTO[..5] } else { &LTO };

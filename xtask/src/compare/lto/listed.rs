@@ -23,9 +23,6 @@ pub(super) enum ListedDifference {
     /// Arguments that all calls of a local function have in common are constants in it, where the
     /// text counts.
     Local,
-    /// Local names of which the program has several have other numbers, where the text counts:
-    /// 13.2, sm_100 and later.
-    Numbers,
     /// More is kept, because the name of a used symbol occurs in that of another.
     Within,
     /// libcudadevrt is left out if only dead code needs it.
@@ -54,8 +51,8 @@ pub(super) enum ListedDifference {
 }
 
 use ListedDifference::{
-    Again, Buffer, Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Numbers, Order,
-    PtxFiles, Within, Words,
+    Again, Buffer, Build, Demanded, Early, Folder, Library, Local, Lost, Nameless, Order, PtxFiles,
+    Within, Words,
 };
 
 impl ListedDifference {
@@ -64,7 +61,6 @@ impl ListedDifference {
         match self {
             Order => "order",
             Local => "local",
-            Numbers => "numbers",
             Within => "within",
             Library => "library",
             Lost => "lost",
@@ -80,6 +76,9 @@ impl ListedDifference {
         }
     }
 }
+
+/// The same PTX in a fat binary, by the endings of the files.
+const PTX_IN_FATBIN: &[(&str, &str)] = &[(".ptx", "p.fatbin")];
 
 /// A link that differs.
 pub(super) struct DifferingLink<'d> {
@@ -121,7 +120,6 @@ impl DifferingLink<'_> {
             Order if toolkit < 130 => lto == 1 && self.text_counts(),
             Order => lto == 1 && toolkit == 132,
             Local => self.text_counts(),
-            Numbers => toolkit == 132 && number >= 100 && self.text_counts(),
             Lost => toolkit <= 134,
             Build => toolkit < 130 || toolkit == 133,
             Nameless => toolkit < 130,
@@ -161,6 +159,9 @@ impl DifferingLink<'_> {
         let linked = self.ours.run.status == Status::Exit(0);
         let both = linked && self.theirs.run.status == Status::Exit(0);
         let nvlink_says = |text: &str| self.theirs.run.stderr_text().contains(text);
+        if listed == PtxFiles && !linked {
+            return self.fails_as(&self.renamed(PTX_IN_FATBIN));
+        }
         Ok(linked
             && match listed {
                 Within => both && self.says_the_same(self.theirs) && self.has_more_by_name(),
@@ -173,14 +174,6 @@ impl DifferingLink<'_> {
                 }
                 Local => {
                     both && self.says_the_same(self.theirs) && self.has_local_functions_only()?
-                }
-                Numbers => {
-                    let [theirs, ours] = self.both_ptx()?;
-                    let without = |text: &[u8]| without_number(&String::from_utf8_lossy(text), "$");
-                    both && self.says_the_same(self.theirs)
-                        && theirs != ours
-                        && without(&theirs) == without(&ours)
-                        && self.links_alike(&theirs)?
                 }
                 Words => both && self.lacks_only_infos() && self.makes_the_same(self.theirs),
                 Demanded => {
@@ -199,7 +192,7 @@ impl DifferingLink<'_> {
                     self.is_link_of(&self.renamed(&[(".ltoir", ".o"), (".fatbin", ".o")]), all)?
                 }
                 // The same PTX in a fat binary.
-                PtxFiles => self.is_link_of(&self.renamed(&[(".ptx", "p.fatbin")]), all)?,
+                PtxFiles => self.is_link_of(&self.renamed(PTX_IN_FATBIN), all)?,
                 Build => both && self.says_the_same(self.theirs) && self.is_of_other_build()?,
                 Nameless => {
                     let other = self.theirs.register != self.ours.register;
@@ -265,6 +258,16 @@ impl DifferingLink<'_> {
         Ok(done.run.status == Status::Exit(0) && self.makes_the_same(&done))
     }
 
+    /// True if nvlink fails with `words`, and says what culd says.
+    fn fails_as(&self, words: &[String]) -> Result<bool> {
+        for word in words {
+            sources::make(&self.bench.tools.oracle, &self.bench.arch, &self.bench.folder, word)?;
+        }
+        let command = [self.fixed, words].concat();
+        let done = self.bench.link(self.bench.tools.oracle.command("nvlink"), &command)?;
+        Ok(done.run.status == self.ours.run.status && self.says_the_same(&done))
+    }
+
     /// True if nvlink's output of the link with `words` is culd's. Its order may differ if that is
     /// in `all`.
     fn is_link_of(&self, words: &[String], all: &[ListedDifference]) -> Result<bool> {
@@ -286,17 +289,20 @@ impl DifferingLink<'_> {
         let name = |line: String| -> String {
             let mut line = line;
             for word in self.words {
-                let Some((stem, _)) = word.rsplit_once('.') else { continue };
+                let Some((stem, ending)) = word.rsplit_once('.') else { continue };
                 for made in [format!("'{stem}p.fatbin'"), format!("'{stem}.o'")] {
                     line = line.replace(&made, &format!("'{word}'"));
                 }
+                // In the register file.
+                let module = format!("_{stem}_{ending})");
+                line = line.replace(&format!("_{stem}p_fatbin)"), &module);
             }
             line
         };
         let [expected, actual] = both_messages(&theirs.run, &self.ours.run, "culd");
         expected.into_iter().map(name).eq(actual.into_iter().map(name))
-            && self.named_modules(theirs.register.as_deref())
-                == self.named_modules(self.ours.register.as_deref())
+            && self.named_modules(theirs.register.as_deref()).map(name)
+                == self.named_modules(self.ours.register.as_deref()).map(name)
     }
 
     fn makes_the_same(&self, theirs: &LtoLink) -> bool {

@@ -124,6 +124,11 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ int unused(int); __global__ void needing(int *p) {\n\
          *p = (int)outside(p[1]) + plain(p[2]) + unused(p[3]); }\n",
     ),
+    // ptxas refuses it.
+    (
+        "refused",
+        "extern \"C\" __global__ void refused(int *p) { asm volatile(\"no.such;\"); *p = 3; }\n",
+    ),
     // Shared memory that other files see.
     (
         "pool",

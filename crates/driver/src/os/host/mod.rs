@@ -10,6 +10,11 @@ mod lease;
 #[cfg(all(feature = "ptx", not(target_os = "linux")))]
 #[path = "no_lease.rs"]
 mod lease;
+#[cfg(all(feature = "ptx", target_os = "linux"))]
+mod moved;
+#[cfg(all(feature = "ptx", not(target_os = "linux")))]
+#[path = "no_moved.rs"]
+mod moved;
 #[cfg(not(unix))]
 mod plain;
 #[cfg(unix)]
@@ -17,6 +22,8 @@ mod unix;
 
 #[cfg(feature = "ptx")]
 pub(crate) use lease::FileLease;
+#[cfg(feature = "ptx")]
+pub(crate) use moved::MovedProcess;
 #[cfg(not(unix))]
 pub(crate) use plain::*;
 #[cfg(unix)]
