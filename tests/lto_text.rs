@@ -42,7 +42,15 @@ fn lto_ir_with_local_functions_is_compiled_out_of_an_object() {
     world.compiler();
     let seen = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func smooth () { ret; }\n";
     let local = format!("{seen}.func (.param .b32 r) sum (.param .b32 x) {{ ret; }}\n");
-    for (ptx, kind) in [(seen, " ptx --roots "), (&local, " object --")] {
+    // nvlink's compiler looks at functions that it calls, and not that of names.
+    let called = format!("{seen}.visible .entry k () {{ call smooth; ret; }} // call\n");
+    let comment = format!("// call smooth\n{seen}.visible .entry k () {{ call other; ret; }}\n");
+    for (ptx, kind) in [
+        (seen, " ptx --roots "),
+        (&comment, " ptx --roots "),
+        (&local, " object --"),
+        (&called, " object --"),
+    ] {
         let ptx = InputImage::new(ImageKind::Ptx, (13, 0), ImageTarget::sm(90), ptx.as_bytes());
         let lto = InputImage::new(ImageKind::LtoIr, (13, 0), ImageTarget::sm(90), [b'L'; 64]);
         fs::write(world.path("a.fatbin"), pack::fatbin(&[lto, ptx]).unwrap()).unwrap();
@@ -125,6 +133,45 @@ fn with_local_functions_the_text_by_names_counts_if_that_of_the_object_is_the_sa
 }
 
 #[test]
+fn numbers_that_the_compilers_do_not_take_are_refused_as_by_nvlink() {
+    let world = LtoFolder::new(CULD);
+    world.compiler();
+    let done = world.run("-maxrregcount=1000 a.ltoir b.ltoir -o out");
+    let fatal = "culd fatal   : Invalid argument for option '-maxrregcount'\n";
+    assert_eq!((said(&done).as_str(), done.status.code()), (fatal, Some(1)));
+    let done = world.run("-maxrregcount=999 a.ltoir b.ltoir -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    // Nothing is compiled.
+    assert_eq!(
+        world.run("-maxrregcount=1000 saxpy.cubin smooth.cubin -o out").status.code(),
+        Some(0)
+    );
+    // Only ptxas says that it takes no such number of threads.
+    world.assembled();
+    world.run("-split-compile=-1 a.ltoir b.ltoir -o out");
+    assert!(!world.words().contains("split-compile"));
+    assert!(world.assembled().contains(" -split-compile=-1 "));
+}
+
+#[test]
+fn a_program_may_be_relocatable_and_is_too_large_without_a_fatal_line() {
+    let world = LtoFolder::new(CULD);
+    world.compiler();
+    let smooth = world.path("smooth.cubin").display().to_string();
+    world.script("ptxas", &format!("cp {smooth} elf.o"));
+    let done = world.run("-Xptxas=-c a.ltoir b.ltoir -o out");
+    assert_eq!((said(&done).as_str(), done.status.code()), ("", Some(0)));
+    assert_eq!(fs::read(world.path("out")).unwrap(), fs::read(smooth).unwrap());
+    for (line, end) in
+        [("error   : too much", "JIT compile failed"), ("fatal   : no", "fatbinary error")]
+    {
+        world.script("ptxas", &format!("echo 'ptxas {line}' >&2; exit 1"));
+        let done = world.run("a.ltoir b.ltoir -o out");
+        assert_eq!(said(&done), format!("ptxas {line}\nculd fatal   : elfLink {end}\n"));
+    }
+}
+
+#[test]
 fn errors_of_ptx_are_those_of_the_text_of_an_object() {
     let world = LtoFolder::new(CULD);
     let ptx = b".visible .func smooth () { ret; }\n.func local () { ret; }\n";
@@ -188,7 +235,9 @@ fn ptx_in_an_object_of_lto_ir_is_compiled() {
     // A limit of registers may be too low for the object's code, which is not used.
     world.assembled();
     world.run("-maxrregcount=24 saxpy.cubin a.ltoir b.ltoir -o out");
-    assert!(world.words().contains(" --option -maxrregcount=255 "));
+    let words = world.words();
+    assert!(words.contains(" --option -maxrregcount=24 "), "{words}");
+    assert!(words.contains(" --option -Xptxas=-maxrregcount=255 "), "{words}");
     assert!(world.assembled().contains("--maxrregcount=24"));
 
     // With lines, for text with comments, and where the cubin shows its text.

@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::compilation::{PtxCompilation, PtxJob};
 use super::ptx_ahead::PtxasAhead;
 use super::record::{self, BadRecord};
-use crate::options::{CommandOptions, OptionId};
+use crate::options::{CommandOptions, OptionId, is_register_limit};
 use crate::os::child::{self, ChildError, RunningCompiler, Streams};
 use crate::os::scratch::Scratch;
 use crate::os::{host, place};
@@ -50,6 +50,9 @@ pub(crate) enum CompileError {
     Refused(Option<String>),
     #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
     NoCubin { path: PathBuf, release: Option<PtxasRelease> },
+    /// ptxas did not run: no limit of registers has four digits.
+    #[error("the limit of registers has more than three digits")]
+    Registers,
     /// ptxas did not run: the option record has an option that no known ptxas takes. The line has
     /// ptxas's words.
     #[error("an option is not known")]
@@ -70,6 +73,8 @@ pub(crate) struct PtxCompiler {
     pub(super) output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
+    /// The limit of registers is one that nvlink takes.
+    pub(super) takes_limit: bool,
 }
 
 /// What the compilation of PTX may take.
@@ -120,7 +125,8 @@ impl PtxCompiler {
             arguments.push("-v2".into());
         }
         let output = options.output().map(Path::to_owned);
-        PtxCompiler { path, arguments, output, whole_program: false }
+        let takes_limit = limits.registers.is_none_or(is_register_limit);
+        PtxCompiler { path, arguments, output, whole_program: false, takes_limit }
     }
 
     /// Compiles all `jobs`, results in order; a single one by `ahead`, if that is this compiler.
@@ -161,6 +167,9 @@ impl PtxCompiler {
         session: &Session,
         meanwhile: impl FnOnce(),
     ) -> Result<Vec<u8>, CompileError> {
+        if !self.takes_limit {
+            return Err(CompileError::Registers);
+        }
         let path = self.path.as_ref().map_err(|name| match name {
             None => CompileError::NotFound,
             Some(name) => CompileError::NotInPath(name.clone()),
@@ -186,11 +195,21 @@ impl PtxCompiler {
 
     /// True if `cubin` is of the kind that the link needs.
     pub(super) fn is_wanted(&self, cubin: &[u8]) -> bool {
-        sniff(cubin)
-            == match self.whole_program {
-                true => Format::ExecutableCubin,
-                false => Format::RelocatableCubin,
-            }
+        match sniff(cubin) {
+            Format::ExecutableCubin => self.whole_program,
+            Format::RelocatableCubin => !self.whole_program || self.asks_for_relocatable(),
+            _ => false,
+        }
+    }
+
+    /// True if a word of `-Xptxas` asks for a relocatable program.
+    fn asks_for_relocatable(&self) -> bool {
+        const NAMES: [&str; 4] = ["c", "compile-only", "ewp", "extensible-whole-program"];
+        let name = |word: &OsString| {
+            let word = word.to_str()?.trim_start_matches('-');
+            word.split('=').next().map(str::to_owned)
+        };
+        self.arguments.iter().filter_map(name).any(|name| NAMES.contains(&name.as_str()))
     }
 
     /// Runs the compiler at `path` with the words `given` for the text that is in `place`.
@@ -375,6 +394,7 @@ pub(super) mod tests {
             arguments: vec!["-arch=sm_90".into()],
             output: None,
             whole_program: false,
+            takes_limit: true,
         }
     }
 
@@ -495,6 +515,7 @@ pub(super) mod tests {
             arguments: Vec::new(),
             output: None,
             whole_program: false,
+            takes_limit: true,
         };
         let done = compiler.compile(
             &[PtxJob { text: b"x", options: String::new() }],

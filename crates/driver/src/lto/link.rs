@@ -27,7 +27,7 @@ use crate::input::{
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, LtoRoots};
 use crate::messages::{Cause, InputError, InputPlace, Line, LineKind};
-use crate::options::{CommandOptions, OptionId, UsageError};
+use crate::options::{CommandOptions, OptionId, UsageError, is_register_limit};
 use crate::threads::overlaps;
 
 /// libnvJitLink's code for PTX that its ptxas refuses.
@@ -312,6 +312,10 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         // No option silences these.
         self.lines.extend(infos.into_iter().map(|info| Line::about(Severity::Info, info)));
         match made {
+            Ok(made) if made.registers.is_some_and(|count| !is_register_limit(count)) => {
+                self.lines.push(Line::about(Severity::Fatal, InputError::RegisterLimit));
+                Err(InputStop)
+            }
             Ok(made) => {
                 self.compilation = made;
                 Ok(())
@@ -546,7 +550,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         // The system ends a program before this one goes on, if it has no other processor.
         let end_program = || self.program.no_more();
         let compilation = compiler.compile_with(ahead, &job, self.session, end_program);
-        self.assembled(compilation)
+        self.assembled(compilation, whole)
     }
 
     /// Starts ptxas, which loads while the text is made.
@@ -567,13 +571,22 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         compiler
     }
 
-    /// The cubin that ptxas has made, and what it said.
-    pub(super) fn assembled(&mut self, made: PtxCompilation) -> Result<Vec<u8>, InputStop> {
+    /// The cubin that ptxas has made, of a whole program or not, and what it said.
+    pub(super) fn assembled(
+        &mut self,
+        made: PtxCompilation,
+        whole: bool,
+    ) -> Result<Vec<u8>, InputStop> {
         let PtxCompilation { cubin, lines, time } = made;
+        // The text is right, and the program takes too much of something.
+        let is_of_text =
+            |line: &String| line.starts_with("ptxas fatal") || line.contains(", line ");
+        let too_large = whole && !lines.is_empty() && !lines.iter().any(is_of_text);
         self.found.times.push(CompileTime::new(["lto.ptx", "ptxas", "", LTO_CUBIN], time));
         self.lines.extend(lines.into_iter().map(|line| Line::plain(LineKind::Tool, line)));
         cubin.map_err(|error| {
             let (error, notes) = match error {
+                CompileError::Refused(None) if too_large => (InputError::NvvmCompile, None),
                 CompileError::Refused(reason) => (InputError::Fatbinary, reason),
                 error => {
                     let (file, error) = (LTO_CUBIN.to_owned(), error.to_string());

@@ -42,12 +42,12 @@ pub use object::LtoObject;
 pub const LTO_TEXT_OPTION: &str = "-Xptxas=-lineinfo";
 
 /// Changes `words`, options of libnvJitLink, for an object whose text is used, but not its code.
-/// ptxas does not optimize it, but with `-Ofc` it takes no other level. A limit of registers could
-/// be too low for such code, so the highest takes its place, and that of limits in the LTO-IR.
+/// ptxas does not optimize it, but with `-Ofc` it takes no other level. A limit of registers, which
+/// the compiler of the text needs, could be too low for such code, so ptxas gets the highest.
 pub fn without_use_of_code<W: AsRef<OsStr> + From<&'static str>>(words: &mut Vec<W>) {
     let begins = |word: &W, option: &str| word.as_ref().as_bytes().starts_with(option.as_bytes());
-    for word in words.iter_mut().filter(|word| begins(word, "-maxrregcount=")) {
-        *word = "-maxrregcount=255".into();
+    if words.iter().any(|word| begins(word, "-maxrregcount=")) {
+        words.push("-Xptxas=-maxrregcount=255".into());
     }
     if !words.iter().any(|word| begins(word, "-Ofc") || begins(word, "--Ofast-compile")) {
         words.push("-Xptxas=-O0".into());
@@ -289,6 +289,8 @@ fn words(
         (compilation.threads.as_deref().filter(|_| !replaced), "-split-compile"),
         (extended.filter(|_| rules.compilers_split || emit), "-split-compile"),
     ] {
+        // The library takes no negative number of threads. ptxas takes none for its own.
+        let value = value.filter(|value| !value.starts_with('-'));
         words.extend(value.map(|value| format!("{name}={value}").into()));
     }
     words.extend(compilation.registers.map(|count| format!("-maxrregcount={count}").into()));

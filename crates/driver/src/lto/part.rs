@@ -4,7 +4,7 @@
 //! which it would be made. Guaranteed: the PTX is nvlink's where libnvJitLink gives it
 //! (docs/rules/lto.md, 9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::mem;
 use std::panic::resume_unwind;
@@ -12,6 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Instant;
 
+use culd_cubin::text_of;
 use culd_fatbin::container::ImageKind;
 use culd_link::Session;
 use culd_text::os::OsStrExt;
@@ -20,6 +21,7 @@ use super::LtoTask;
 use super::link::{LinkTime, LtoNames, needed, time_of_text, up_to_nul};
 use super::order::in_order_of;
 use super::outline::Outline;
+use super::reach;
 use super::text::{self, ObjectText, SourceLines};
 use crate::input::{
     CompileTime, InputStop, LinkCubin, LtoCubin, LtoPiece, MAX_UNPACKED, PartReason,
@@ -101,15 +103,31 @@ impl<'a> LinkTime<'a, '_> {
         }
         // The compiler makes definitions without a name in that module local, and takes what all
         // calls of a local function have in common for granted: its arguments, its result. nvlink's
-        // takes nothing for granted in a part of a program.
+        // takes nothing for granted in a part of a program. Of a function that the module names,
+        // the compiler takes nothing for granted in its callers, and nvlink's does: the space of a
+        // pointer that it gets or returns.
         let differs = names.outline.has_local_functions()
-            || names.outline.roots.change_variables(self.is_newer());
+            || names.outline.roots.change_variables(self.is_newer())
+            || self.names_own_functions(&names.outline);
         match differs {
             false => TextWay::Names,
             // Few functions have such calls, and alignments can be mended.
             true if self.program.has_room(self.options, self.session) => TextWay::NamesIfEqual,
             true => TextWay::Object,
         }
+    }
+
+    /// True if the PTX next to the LTO-IR names a function with a root more than once: code may
+    /// call it.
+    fn names_own_functions(&self, outline: &Outline) -> bool {
+        let mut named = HashSet::new();
+        self.found.lto.iter().filter_map(|piece| piece.sibling.as_ref()).any(|sibling| {
+            let Ok(ptx) = sibling.data(MAX_UNPACKED) else { return true };
+            let ptx = text_of(up_to_nul(&ptx));
+            let lines = ptx.lines().map(|line| line.split("//").next().unwrap_or_default());
+            let mut words = lines.flat_map(reach::names);
+            words.any(|word| outline.roots.has(word) && !named.insert(word.to_owned()))
+        })
     }
 
     /// True if a newer compiler makes the text, that for sm_100 and later.
@@ -325,7 +343,7 @@ impl<'a> LinkTime<'a, '_> {
                 self.found.times.truncate(times);
                 self.found.times.push(time);
                 self.say(said);
-                self.assembled(compilation)
+                self.assembled(compilation, false)
             }
             // Lines of that text have nvlink's numbers.
             (Verdict::Refused(failure), Some(Err(_))) => {

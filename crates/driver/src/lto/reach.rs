@@ -94,7 +94,7 @@ fn head(line: &str) -> Option<&str> {
 }
 
 /// The words of `line` that can be names of functions: no instructions, registers and numbers.
-fn names(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn names(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|char: char| !is_of_name(char));
     words.filter(|word| {
         let first = word.chars().next();

@@ -98,6 +98,9 @@ pub enum InputError {
     NvvmWords(String),
     #[error("elfLink JIT compile failed")]
     NvvmCompile,
+    /// Where something is compiled.
+    #[error("Invalid argument for option '-maxrregcount'")]
+    RegisterLimit,
     #[error("elfLink nvvm error")]
     NvvmInput,
     #[error("elfLink linker library load error")]

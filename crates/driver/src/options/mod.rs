@@ -192,6 +192,12 @@ impl Target {
     }
 }
 
+/// True for a limit of registers that nvlink takes where it compiles: of at most three digits.
+#[cfg(feature = "ptx")]
+pub(crate) fn is_register_limit(count: i32) -> bool {
+    count < 1000
+}
+
 impl CommandOptions {
     fn new() -> Self {
         let values = TABLE.iter().map(|_| None).collect();

@@ -27,6 +27,7 @@ const ORDER: &[OptionId] = &[
     OptionId::CpuArch,
     OptionId::ReportArch,
     OptionId::Time,
+    OptionId::EmitPtx,
     OptionId::ExtraWarnings,
     OptionId::Lto,
     OptionId::Dlto,

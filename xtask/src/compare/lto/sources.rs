@@ -124,6 +124,26 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          __device__ int unused(int); __global__ void needing(int *p) {\n\
          *p = (int)outside(p[1]) + plain(p[2]) + unused(p[3]); }\n",
     ),
+    // nvlink's compiler knows the space of a pointer that such a function returns, or gets.
+    (
+        "pick",
+        "__device__ int picked[10]; __device__ __noinline__ int *pick(int k) { return picked + k; }\n\
+         __global__ void picks(int *o, int n) { int *p = pick(n);\n\
+         for (int i = 0; i < n / 4; i++) p[i] = o[i]; o[0] = p[o[1]]; }\n",
+    ),
+    (
+        "put",
+        "__device__ __noinline__ void put(int *p) { p[1] = 2; }\n\
+         __global__ void puts(int *o) { put(o); }\n",
+    ),
+    // A limit of registers changes its text.
+    ("gamma", "extern \"C\" __global__ void gammas(double *o) { o[0] = lgamma(o[1]); }\n"),
+    // Too much shared memory for a program.
+    (
+        "roomy",
+        "extern \"C\" __global__ void roomy(int *p) { __shared__ int z[20000];\n\
+         z[threadIdx.x] = *p; __syncthreads(); *p = z[p[1]]; }\n",
+    ),
     // ptxas refuses it.
     (
         "refused",
