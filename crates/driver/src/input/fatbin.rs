@@ -10,7 +10,7 @@ use super::select::{ImageForm, ImageOffer, choose};
 use super::walk::InputSource;
 use crate::hints::{self, UnlinkedReason};
 use crate::messages::{InputError, InputPlace};
-use crate::options::{OptionId, Target};
+use crate::options::{OptionId, Target, takes_limit};
 use crate::registration::ModuleNumber;
 
 impl<'a> Gatherer<'a, '_> {
@@ -81,6 +81,10 @@ impl<'a> Gatherer<'a, '_> {
         self.found.depends_on_release |=
             DIALECTS.iter().any(|other| choose(self.target, other, &offers, wanted) != chosen);
         match chosen.and_then(|place| usable.get(place)) {
+            // nvlink hands the limit on, even if the image is a cubin.
+            Some(_) if !takes_limit(self.options.max_registers(), rules) => {
+                Err(self.fatal(InputError::RegisterLimit, Vec::new()))
+            }
             Some((entry, offer)) => {
                 let code = match offer.form {
                     ImageForm::Ptx => DeviceCode::PackedPtx(*entry),

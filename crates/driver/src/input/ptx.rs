@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::compilation::{PtxCompilation, PtxJob};
 use super::ptx_ahead::PtxasAhead;
 use super::record::{self, BadRecord};
-use crate::options::{CommandOptions, OptionId, is_register_limit};
+use crate::options::{CommandOptions, OptionId, takes_limit};
 use crate::os::child::{self, ChildError, RunningCompiler, Streams};
 use crate::os::scratch::Scratch;
 use crate::os::{host, place};
@@ -125,7 +125,7 @@ impl PtxCompiler {
             arguments.push("-v2".into());
         }
         let output = options.output().map(Path::to_owned);
-        let takes_limit = limits.registers.is_none_or(is_register_limit);
+        let takes_limit = takes_limit(limits.registers, rules);
         PtxCompiler { path, arguments, output, whole_program: false, takes_limit }
     }
 

@@ -27,7 +27,7 @@ use crate::input::{
 };
 use crate::lto_program::{CompilerLog, LtoFailure, LtoOutput, LtoProgram, LtoRoots};
 use crate::messages::{Cause, InputError, InputPlace, Line, LineKind};
-use crate::options::{CommandOptions, OptionId, UsageError, is_register_limit};
+use crate::options::{CommandOptions, OptionId, UsageError, takes_limit};
 use crate::threads::overlaps;
 
 /// libnvJitLink's code for PTX that its ptxas refuses.
@@ -312,7 +312,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         // No option silences these.
         self.lines.extend(infos.into_iter().map(|info| Line::about(Severity::Info, info)));
         match made {
-            Ok(made) if made.registers.is_some_and(|count| !is_register_limit(count)) => {
+            Ok(made) if !takes_limit(made.registers, self.rules) => {
                 self.lines.push(Line::about(Severity::Fatal, InputError::RegisterLimit));
                 Err(InputStop)
             }

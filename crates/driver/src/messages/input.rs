@@ -98,7 +98,7 @@ pub enum InputError {
     NvvmWords(String),
     #[error("elfLink JIT compile failed")]
     NvvmCompile,
-    /// Where something is compiled.
+    /// Where something is compiled, or a fat binary opened.
     #[error("Invalid argument for option '-maxrregcount'")]
     RegisterLimit,
     #[error("elfLink nvvm error")]

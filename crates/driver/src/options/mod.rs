@@ -192,10 +192,9 @@ impl Target {
     }
 }
 
-/// True for a limit of registers that nvlink takes where it compiles: of at most three digits.
-#[cfg(feature = "ptx")]
-pub(crate) fn is_register_limit(count: i32) -> bool {
-    count < 1000
+/// True if a link by `rules` takes `limit`, a number of registers, where it hands it on.
+pub(crate) fn takes_limit(limit: Option<i32>, rules: &Dialect) -> bool {
+    limit.is_none_or(|count| count < 1000) || !rules.limits_registers
 }
 
 impl CommandOptions {

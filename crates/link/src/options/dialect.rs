@@ -276,6 +276,8 @@ dialects! {
     /// The threads that LTO-IR was compiled with must be those of the link; before, they take their
     /// place (docs/rules/lto.md, 8).
     compares_threads: bool = since(131);
+    /// A limit of registers of four digits is an error where it is handed on. Before, ptxas warns.
+    limits_registers: bool = since(130);
 
     // Link-time optimization in links with other code.
     /// LTO-IR outside host objects is an input without lists of kernels, so that all kernels stay.
