@@ -81,11 +81,8 @@ impl<'a> Gatherer<'a, '_> {
         self.found.depends_on_release |=
             DIALECTS.iter().any(|other| choose(self.target, other, &offers, wanted) != chosen);
         match chosen.and_then(|place| usable.get(place)) {
-            // nvlink hands the limit on, even if the image is a cubin.
-            Some(_) if !takes_limit(self.options.max_registers(), rules) => {
-                Err(self.fatal(InputError::RegisterLimit, Vec::new()))
-            }
             Some((entry, offer)) => {
+                self.hands_limit_on()?;
                 let code = match offer.form {
                     ImageForm::Ptx => DeviceCode::PackedPtx(*entry),
                     _ => DeviceCode::Packed(*entry),
@@ -101,6 +98,15 @@ impl<'a> Gatherer<'a, '_> {
                 self.arch_not_found(source, &usable, is_first);
                 Ok(false)
             }
+        }
+    }
+
+    /// Ends the link if its limit of registers is none that nvlink takes. nvlink hands it on with
+    /// PTX, and with each image of a fat binary, even a cubin.
+    pub(super) fn hands_limit_on(&mut self) -> Result<(), InputStop> {
+        match takes_limit(self.options.max_registers(), self.rules) {
+            true => Ok(()),
+            false => Err(self.fatal(InputError::RegisterLimit, Vec::new())),
         }
     }
 

@@ -21,10 +21,6 @@ pub(crate) enum CompileError {
     #[error("an option is not known")]
     #[expect(dead_code, reason = "only records of options have unknown ones")]
     Unknown,
-    /// The same.
-    #[error("the limit of registers has more than three digits")]
-    #[expect(dead_code, reason = "only ptxas has a limit")]
-    Registers,
 }
 
 /// A compiler that waits for its text: this build has none.

@@ -17,7 +17,7 @@ use thiserror::Error;
 use super::compilation::{PtxCompilation, PtxJob};
 use super::ptx_ahead::PtxasAhead;
 use super::record::{self, BadRecord};
-use crate::options::{CommandOptions, OptionId, takes_limit};
+use crate::options::{CommandOptions, OptionId};
 use crate::os::child::{self, ChildError, RunningCompiler, Streams};
 use crate::os::scratch::Scratch;
 use crate::os::{host, place};
@@ -50,9 +50,6 @@ pub(crate) enum CompileError {
     Refused(Option<String>),
     #[error("'{}' made no cubin{}", culd_text::name(path), what_it_is(*release))]
     NoCubin { path: PathBuf, release: Option<PtxasRelease> },
-    /// ptxas did not run: no limit of registers has four digits.
-    #[error("the limit of registers has more than three digits")]
-    Registers,
     /// ptxas did not run: the option record has an option that no known ptxas takes. The line has
     /// ptxas's words.
     #[error("an option is not known")]
@@ -73,8 +70,6 @@ pub(crate) struct PtxCompiler {
     pub(super) output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
-    /// The limit of registers is one that nvlink takes.
-    pub(super) takes_limit: bool,
 }
 
 /// What the compilation of PTX may take.
@@ -125,8 +120,7 @@ impl PtxCompiler {
             arguments.push("-v2".into());
         }
         let output = options.output().map(Path::to_owned);
-        let takes_limit = takes_limit(limits.registers, rules);
-        PtxCompiler { path, arguments, output, whole_program: false, takes_limit }
+        PtxCompiler { path, arguments, output, whole_program: false }
     }
 
     /// Compiles all `jobs`, results in order; a single one by `ahead`, if that is this compiler.
@@ -167,9 +161,6 @@ impl PtxCompiler {
         session: &Session,
         meanwhile: impl FnOnce(),
     ) -> Result<Vec<u8>, CompileError> {
-        if !self.takes_limit {
-            return Err(CompileError::Registers);
-        }
         let path = self.path.as_ref().map_err(|name| match name {
             None => CompileError::NotFound,
             Some(name) => CompileError::NotInPath(name.clone()),
@@ -394,7 +385,6 @@ pub(super) mod tests {
             arguments: vec!["-arch=sm_90".into()],
             output: None,
             whole_program: false,
-            takes_limit: true,
         }
     }
 
@@ -515,7 +505,6 @@ pub(super) mod tests {
             arguments: Vec::new(),
             output: None,
             whole_program: false,
-            takes_limit: true,
         };
         let done = compiler.compile(
             &[PtxJob { text: b"x", options: String::new() }],

@@ -79,9 +79,6 @@ impl WaitingPtxas {
     /// look at the file and not wait.
     fn start(compiler: PtxCompiler) -> Option<Self> {
         let path = compiler.path.as_deref().ok().filter(|path| is_elf(path))?;
-        if !compiler.takes_limit {
-            return None;
-        }
         let command = compiler.command(path, Vec::new());
         WaitingPtxas::start_command(command, compiler)
     }

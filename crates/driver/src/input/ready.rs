@@ -296,7 +296,6 @@ impl<'a> Finish<'a, '_, '_> {
                 }
                 Err(self.fatal(InputError::Fatbinary, notes))
             }
-            Err(CompileError::Registers) => Err(self.fatal(InputError::RegisterLimit, Vec::new())),
             Err(error) => {
                 let (file, error) = (piece.name, error.to_string());
                 Err(self.fatal(InputError::Compiler { file, error }, Vec::new()))

@@ -250,6 +250,7 @@ impl<'a> Gatherer<'a, '_> {
             }
             Format::Ptx => {
                 self.opened(InputError::Fatbinary)?;
+                self.hands_limit_on()?;
                 let module = self.device_file(&source);
                 let info_behind_compiler = self.missing_host_code(&source);
                 let piece = InputPiece::new(source, DeviceCode::Ptx(bytes), true, module);

@@ -124,8 +124,7 @@ impl<'a> LinkTime<'a, '_> {
         self.found.lto.iter().filter_map(|piece| piece.sibling.as_ref()).any(|sibling| {
             let Ok(ptx) = sibling.data(MAX_UNPACKED) else { return true };
             let ptx = text_of(up_to_nul(&ptx));
-            let lines = ptx.lines().map(|line| line.split("//").next().unwrap_or_default());
-            let mut words = lines.flat_map(reach::names);
+            let mut words = reach::names_in(&ptx);
             words.any(|word| outline.roots.has(word) && !named.insert(word.to_owned()))
         })
     }

@@ -21,7 +21,7 @@ impl CallMap {
         let mut open: Option<(String, HashSet<String>)> = None;
         let mut depth = 0usize;
         for line in text.lines() {
-            let line = line.split("//").next().unwrap_or_default();
+            let line = without_comment(line);
             if open.is_none() && depth == 0 {
                 open = head(line).map(|name| (name.to_owned(), HashSet::new()));
             }
@@ -93,8 +93,17 @@ fn head(line: &str) -> Option<&str> {
     rest.split(|char: char| !is_of_name(char)).next().filter(|name| !name.is_empty())
 }
 
+/// The words of the PTX `text` that can be names of functions, without comments.
+pub(super) fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(without_comment).flat_map(names)
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
 /// The words of `line` that can be names of functions: no instructions, registers and numbers.
-pub(super) fn names(line: &str) -> impl Iterator<Item = &str> {
+fn names(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|char: char| !is_of_name(char));
     words.filter(|word| {
         let first = word.chars().next();

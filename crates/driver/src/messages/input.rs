@@ -98,7 +98,7 @@ pub enum InputError {
     NvvmWords(String),
     #[error("elfLink JIT compile failed")]
     NvvmCompile,
-    /// Where something is compiled, or a fat binary opened.
+    /// Where the limit is handed on: with PTX, LTO-IR, and images of fat binaries.
     #[error("Invalid argument for option '-maxrregcount'")]
     RegisterLimit,
     #[error("elfLink nvvm error")]
