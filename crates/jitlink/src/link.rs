@@ -35,6 +35,9 @@ const NO_NAME: &str = "(null)";
 
 /// A link in the making.
 pub struct JitLink {
+    /// The result of `nvJitLinkCreate`.
+    created: ResultCode,
+    /// Those that were valid. A link whose index file is missing goes on without it.
     options: Result<JitOptions, ResultCode>,
     cubins: Vec<NamedCubin>,
     /// NVIDIA's library, once there is an input for it.
@@ -44,61 +47,69 @@ pub struct JitLink {
     /// The LTO-IR that NVIDIA's library made of all inputs.
     lto_ir: Option<Vec<u8>>,
     index: Option<IndexFile>,
+    /// There is other code than LTO-IR, though it was refused: a cubin, or PTX.
+    has_refused_code: bool,
+    /// PTX could not be compiled.
+    ptx_failed: bool,
     errors: String,
     infos: String,
-    begin: Instant,
+    /// The end of the last step whose time is logged.
+    step_began: Instant,
     state: LinkState,
 }
 
 enum LinkState {
     /// Inputs may come.
     Open,
-    /// It failed.
+    /// The link of cubins failed.
     Failed,
     Linked(Vec<u8>),
-    /// PTX was asked for.
+    /// PTX was asked for. Inputs may come.
     Compiled(Vec<u8>),
+}
+
+impl LinkState {
+    /// True if cubins may come.
+    fn is_open(&self) -> bool {
+        matches!(self, LinkState::Open | LinkState::Compiled(_))
+    }
 }
 
 impl JitLink {
     /// A link with the options `words`; [`JitLink::created`] says whether they are valid.
     pub fn new(words: &[OsString]) -> Self {
-        let (mut index, mut message) = (None, String::new());
-        let parsed = options::parse(words).and_then(|options| {
-            if let Some(path) = &options.index {
-                (index, message) = index_file(path)?;
+        let mut index = None;
+        let (options, (created, errors)) = match options::parse(words) {
+            Ok(options) => {
+                let read = options.index.as_deref().map_or(Ok((None, String::new())), index_file);
+                let read = read.map(|(file, message)| {
+                    index = file;
+                    (ResultCode::Success, message)
+                });
+                (Ok(options), read.unwrap_or_else(in_one_line))
             }
-            Ok(options)
-        });
-        let (options, errors) = match parsed {
-            Ok(options) => (Ok(options), message),
-            // One line, with a word of the caller's in it.
-            Err((code, text)) => {
-                let line = text.strip_suffix('\n');
-                let line = line.map(|line| format!("{}\n", culd_text::escaped(line)));
-                (Err(code), line.unwrap_or(text))
-            }
+            Err(refusal) => (Err(refusal.0), in_one_line(refusal)),
         };
         JitLink {
+            created,
             options,
             cubins: Vec::new(),
             compiler: None,
             lto: Vec::new(),
             lto_ir: None,
             index,
+            has_refused_code: false,
+            ptx_failed: false,
             errors,
             infos: String::new(),
-            begin: Instant::now(),
+            step_began: Instant::now(),
             state: LinkState::Open,
         }
     }
 
     /// The result of `nvJitLinkCreate`.
     pub fn created(&self) -> ResultCode {
-        match &self.options {
-            Ok(_) => ResultCode::Success,
-            Err(code) => *code,
-        }
+        self.created
     }
 
     /// The error log.
@@ -178,6 +189,9 @@ impl JitLink {
     fn add(&mut self, kind: i32, name: Option<&str>, bytes: &[u8]) -> Result<(), Refusal> {
         // Some messages have the name of an input, or nothing if it has none.
         let (plain, shown) = (name.unwrap_or_default(), name.unwrap_or(NO_NAME));
+        if bytes.is_empty() {
+            return Err((ResultCode::InvalidInput, format!("bad input: {shown}\n")));
+        }
         let Some(kind) = InputType::of(kind) else {
             let text = format!("unsupported input type: {shown}\n");
             return Err((ResultCode::IncorrectInputType, text));
@@ -203,16 +217,56 @@ impl JitLink {
         if let Some(inputs) = self.lto_in(format, shown, bytes)? {
             return self.add_lto(inputs);
         }
-        let cubins = self.unpack((kind, format), name, bytes, None)?;
-        if !matches!((&self.state, &self.options), (LinkState::Open, Ok(_))) {
+        if format == Format::Ptx && self.options.as_ref().is_ok_and(|options| options.is_virtual) {
+            return Err(self.ptx_of_virtual(plain, name));
+        }
+        let cubins = self.unpack((kind, format), name, bytes, None).inspect_err(|(code, _)| {
+            self.ptx_failed |= *code == ResultCode::PtxCompile;
+            self.has_refused_code |= self.ptx_failed;
+        })?;
+        if !self.state.is_open() || self.options.is_err() {
             let text = format!("ERROR 1: empty elfw when adding cubin{plain}\n");
             return Err((ResultCode::Internal, text));
         }
         for cubin in &cubins {
-            self.check(cubin, plain)?;
+            let checked = self.check(cubin, plain);
+            self.log_cubin(&cubin.bytes);
+            let is_code = || culd_cubin::Cubin::parse(&cubin.bytes).is_ok();
+            checked.inspect_err(|_| self.has_refused_code |= is_code())?;
         }
         self.cubins.extend(cubins);
         Ok(())
+    }
+
+    /// Refuses PTX for a virtual target: it would be compiled for the target when it is added.
+    fn ptx_of_virtual(&mut self, plain: &str, name: Option<&str>) -> Refusal {
+        self.has_refused_code = true;
+        let old = matches!(self.compiler(), Some(Ok(compiler)) if compiler.release() < (13, 1));
+        let number = if old { 3 } else { 10 };
+        let text = format!("ERROR {number}: ptxjit:{plain}\n{}", compile_failed(name));
+        (ResultCode::PtxCompile, text)
+    }
+
+    /// NVIDIA's library, if the options are valid.
+    fn compiler(&mut self) -> Option<&Result<NvJitLink, Refusal>> {
+        let options = self.options.as_ref().ok()?;
+        Some(self.compiler.get_or_insert_with(|| lto::compiler(options)))
+    }
+
+    /// Logs the time of a step that ends, with `-time`.
+    fn log_step(&mut self, step: &str) {
+        if self.options.as_ref().is_ok_and(|options| options.time) {
+            let time = self.step_began.elapsed().as_secs_f64() * 1e3;
+            let _ = writeln!(self.infos, "{step}: {time:.6}");
+            self.step_began = Instant::now();
+        }
+    }
+
+    /// Logs the time of a cubin that was added, if the release has it.
+    fn log_cubin(&mut self, cubin: &[u8]) {
+        if self.options.as_ref().is_ok_and(|options| options.dialect([cubin]).jit_logs_cubins) {
+            self.log_step("nvJitLink time until Add_Cubin");
+        }
     }
 
     /// Adds inputs for the compiler of LTO-IR. One that is not there is missed when the link is
@@ -278,7 +332,7 @@ impl JitLink {
         cubins.iter_mut().for_each(|cubin| shown.clone_into(&mut cubin.name));
         let said = self.add_lines(outcome, name);
         // Of an archive, the members in front of the first without code for the target are linked.
-        if said.is_err() && format == Format::Archive && matches!(self.state, LinkState::Open) {
+        if said.is_err() && format == Format::Archive && self.state.is_open() {
             self.cubins.append(&mut cubins);
         }
         said.map(|()| cubins)
@@ -370,27 +424,20 @@ impl JitLink {
 
     /// Links.
     pub fn complete(&mut self) -> ResultCode {
-        let began = Instant::now();
         match (&self.state, &self.options) {
             (_, Err(_)) => {
                 let text = "ERROR 1: empty elfw in nvJitLinkComplete\n";
                 return self.refuse((ResultCode::Internal, text.to_owned()));
             }
-            (LinkState::Failed | LinkState::Linked(_) | LinkState::Compiled(_), _) => {
-                return ResultCode::Internal;
-            }
-            (LinkState::Open, Ok(_)) => {}
+            // A release that makes LTO-IR ends a link with it. Else only a link of cubins is the
+            // end: a compilation that failed, or made PTX, can be repeated with more inputs.
+            _ if self.lto_ir.is_some() || !self.state.is_open() => return ResultCode::Internal,
+            _ => {}
         }
-        self.state = LinkState::Failed;
-        let time = self.options.as_ref().is_ok_and(|options| options.time);
-        if time {
-            let before = began.duration_since(self.begin).as_secs_f64() * 1e3;
-            let _ = writeln!(self.infos, "nvJitLink time until Complete: {before:.6}");
-        }
+        self.log_step("nvJitLink time until Complete");
         let result = self.link();
-        if time && result.is_ok() {
-            let own = began.elapsed().as_secs_f64() * 1e3;
-            let _ = writeln!(self.infos, "nvJitLinkComplete time to finish: {own:.6}");
+        if result.is_ok() {
+            self.log_step("nvJitLinkComplete time to finish");
         }
         result.map_or_else(|refusal| self.refuse(refusal), |()| ResultCode::Success)
     }
@@ -406,13 +453,16 @@ impl JitLink {
         let Ok(options) = &self.options else { return Ok(()) };
         let compiler = self.compiler.get_or_insert_with(|| lto::compiler(options));
         let compiler = compiler.as_ref().map_err(Refusal::clone)?;
-        if options.ptx && !self.cubins.is_empty() {
+        // A cubin or PTX counts that was refused when it was added.
+        let alone = self.cubins.is_empty() && !self.has_refused_code;
+        let relocatable = options.options.flag(culd_driver::OptionId::Relocatable);
+        let no_ptx_of_object = relocatable && !compiler.needs_other_code();
+        if options.ptx && (!alone || no_ptx_of_object) {
             let text = "ERROR: -ptx requires that all inputs have LTOIR\n";
             return Err((ResultCode::IncorrectInputType, text.to_owned()));
         }
-        let relocatable = options.options.flag(culd_driver::OptionId::Relocatable);
-        let alone = self.cubins.is_empty() && (options.ptx || !relocatable);
-        if alone || self.lto.is_empty() || !INTERFACE.has_objects_of_lto {
+        let is_whole = alone && (options.ptx || !relocatable);
+        if is_whole || self.lto.is_empty() || !INTERFACE.has_objects_of_lto {
             let others = if self.lto.is_empty() { &[][..] } else { &self.cubins };
             let made = lto::whole(compiler, options, &self.lto, others);
             let is_ptx = options.ptx;
@@ -442,6 +492,7 @@ impl JitLink {
         let ahead = PtxasAhead::for_ptx(&options.options, options.arch);
         let made = lto::partial(compiler, options, &self.lto, &self.cubins, kept);
         let LtoPart { code, may_lack } = self.keep_rest(made)?;
+        self.log_step("nvJitLinkComplete time to create PTX");
         let name = lto::NAME;
         let cubins = match code {
             LtoCode::Object(bytes) => vec![NamedCubin { name: name.to_owned(), bytes }],
@@ -449,6 +500,7 @@ impl JitLink {
                 self.unpack((InputType::Ptx, Format::Ptx), Some(name), &ptx, ahead)?
             }
         };
+        cubins.iter().for_each(|cubin| self.log_cubin(&cubin.bytes));
         let linked = self.link_cubins(cubins);
         linked.map_err(|failure| LinkFailure { lost: failure.lost && may_lack, ..failure })
     }
@@ -460,6 +512,7 @@ impl JitLink {
     ) -> Result<T, Refusal> {
         let lto::LtoCompilation { code, lto_ir, logs } = made.map_err(|failure| {
             self.infos.push_str(&failure.infos);
+            self.lto_ir = failure.lto_ir;
             failure.refusal
         })?;
         self.errors.push_str(&logs.errors);
@@ -470,6 +523,7 @@ impl JitLink {
 
     /// Links the inputs and `more`, which come last.
     fn link_cubins(&mut self, more: Vec<NamedCubin>) -> Result<(), LinkFailure> {
+        self.state = LinkState::Failed;
         let Ok(options) = &self.options else { return Ok(()) };
         let cubins = || self.cubins.iter().chain(&more);
         let dialect = options.dialect(cubins().map(|cubin| &*cubin.bytes));
@@ -483,10 +537,13 @@ impl JitLink {
             .collect();
         let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
         let failed = outcome.image.is_none();
-        let ended = match options.lto || !dialect.jit_ends_complete {
+        let ended = match options.lto || !dialect.jit_logs_cubins {
             true => "finish",
             false => "complete",
         };
+        // After PTX that failed the log has the number of another error.
+        let number = if self.ptx_failed { 1 } else { 9 };
+        let ended = format!("ERROR {number}: {ended}\n");
         let failure = failed.then(|| failure(&outcome.diagnostics, ended));
         let undefined = |line: &LinkDiagnostic| matches!(line.message, Message::Undefined { .. });
         let lost = failed && outcome.diagnostics.iter().any(undefined);
@@ -531,6 +588,13 @@ impl From<Refusal> for LinkFailure {
 /// The name of an input, or another word of the caller's, as logs have it.
 pub(crate) fn name_in_logs(name: &OsStr) -> String {
     culd_text::escaped(&culd_text::name(name)).into_owned()
+}
+
+/// A refusal whose text is one line, with a word of the caller's in it.
+fn in_one_line((code, text): Refusal) -> Refusal {
+    let line = text.strip_suffix('\n');
+    let line = line.map(|line| format!("{}\n", culd_text::escaped(line)));
+    (code, line.unwrap_or(text))
 }
 
 /// The index file at `path`, and a log line for a file that is not one.
@@ -616,15 +680,15 @@ fn is_logged(message: &Message) -> bool {
 }
 
 /// The result of a link that failed: a bad input, one that conflicts with earlier ones, or an error
-/// of the program as a whole, which the step `ended` has reported.
-fn failure(diagnostics: &[LinkDiagnostic], ended: &str) -> Refusal {
+/// of the program as a whole, with the last line `ended`.
+fn failure(diagnostics: &[LinkDiagnostic], ended: String) -> Refusal {
     let mut errors = diagnostics.iter().rev().filter(|line| line.severity >= Severity::Error);
     match errors.find_map(|line| bad_file(&line.message)) {
         Some(file) => {
             let file = if file == NO_NAME { "" } else { file };
             (ResultCode::InvalidInput, format!("ERROR 4: bad input:{file}\n"))
         }
-        None => (ResultCode::Internal, format!("ERROR 9: {ended}\n")),
+        None => (ResultCode::Internal, ended),
     }
 }
 

@@ -4,10 +4,9 @@
 //! that is nothing else, code for a link with others. Guaranteed: nothing is looked at but the
 //! headers of fat binaries.
 
-use std::ffi::OsStr;
-use std::fmt::Write as _;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use culd_driver::{LtoObject, NamedCubin, OptionId};
 use culd_fatbin::container::{ImageKind, containers};
@@ -108,7 +107,9 @@ pub(crate) fn check(
     options: &JitOptions,
     inputs: &[LtoInput],
 ) -> Result<(), Refusal> {
-    let words = words(options, &[])?;
+    // Only PTX has a virtual target.
+    let own: &[&str] = if options.ptx { &["-ptx"] } else { &[] };
+    let words = words(options, own)?;
     inputs.iter().try_for_each(|input| {
         compiler.check(&words, &input.borrow()).map_err(|error| refusal(error).refusal)
     })
@@ -194,14 +195,13 @@ pub(crate) fn partial(
     others: &[NamedCubin],
     kept: Kept,
 ) -> Result<LtoCompilation<LtoPart>, CompileFailure> {
-    let begin = Instant::now();
     let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
     let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
     let part = PartialLink { compiler, options, inputs, others, kept, nvvm };
     let CompileOutput { bytes, lto_ir, log, infos } = part.object()?;
     let object = LtoObject::of(&bytes);
     // The library repeats lines of ptxas.
-    let mut infos = lines(&infos, is_about_lto_ir);
+    let infos = lines(&infos, is_about_lto_ir);
     let is_program = kept == Kept::Used && object.is_program();
     // The text in an object has no comments.
     let text = object.text().filter(|_| !options.options.keeps_ptx());
@@ -215,10 +215,6 @@ pub(crate) fn partial(
         (None, Some(nvvm)) => LtoCode::Ptx(part.text_by_names(nvvm, &object)?),
         (None, None) => LtoCode::Object(bytes),
     };
-    if options.time {
-        let time = begin.elapsed().as_secs_f64() * 1e3;
-        let _ = writeln!(infos, "nvJitLinkComplete time to create PTX: {time:.6}");
-    }
     let drops = options.words.iter().any(|word| word == DROPS_VARIABLES);
     let code = LtoPart { code, may_lack: kept == Kept::Used && (is_program || drops) };
     Ok(LtoCompilation { code, lto_ir, logs: Logs { errors: log, infos } })
@@ -288,6 +284,12 @@ fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
     let name = options.arch.name.trim_start_matches("sm_");
     let mut words = vec![format!("-arch={kind}{name}"), "-lto".to_owned()];
     words.extend(own.iter().map(|&word| word.to_owned()));
+    let is_arch = |word: &&OsString| word.as_bytes().starts_with(b"-arch=");
+    // The compiler refuses a second target.
+    let further = options.words.iter().filter(is_arch).skip(1);
+    for word in further {
+        words.push(text(word, word)?.to_owned());
+    }
     for word in &options.words {
         let text = text(word, word)?;
         if !OURS.iter().any(|option| text.starts_with(option)) {
@@ -337,18 +339,19 @@ fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
 pub(crate) struct CompileFailure {
     pub(crate) refusal: Refusal,
     pub(crate) infos: String,
+    pub(crate) lto_ir: Option<Vec<u8>>,
 }
 
 impl From<Refusal> for CompileFailure {
     fn from(refusal: Refusal) -> Self {
-        CompileFailure { refusal, infos: String::new() }
+        CompileFailure { refusal, infos: String::new(), lto_ir: None }
     }
 }
 
 fn refusal(error: LtoError) -> CompileFailure {
     let said = format!("error   : LTO-IR cannot be compiled: {error}\n");
     match error {
-        LtoError::Refused { code, log, infos, .. } => {
+        LtoError::Refused { code, log, infos, lto_ir, .. } => {
             let code = ResultCode::of(code).filter(|code| *code != ResultCode::Success);
             let line = |line: &str| match line.strip_suffix('\n') {
                 Some(line) => format!("{}\n", culd_text::escaped(line)),
@@ -357,8 +360,9 @@ fn refusal(error: LtoError) -> CompileFailure {
             let escaped = |log: &str| log.split_inclusive('\n').map(line).collect::<String>();
             let text = if log.is_empty() { said } else { escaped(&log) };
             let infos = escaped(&without_times(&infos));
-            CompileFailure { refusal: (code.unwrap_or(ResultCode::NvvmCompile), text), infos }
+            let refusal = (code.unwrap_or(ResultCode::NvvmCompile), text);
+            CompileFailure { refusal, infos, lto_ir }
         }
-        _ => CompileFailure { refusal: (ResultCode::NvvmCompile, said), infos: String::new() },
+        _ => (ResultCode::NvvmCompile, said).into(),
     }
 }

@@ -202,6 +202,8 @@ impl GivenOptions {
                 self.ptxas.push("-v".into());
             }
             "-lineinfo" => self.ptxas.push(flag.into()),
+            // ptxas warns that it does not go with a relocatable object.
+            "-fast-compile" => self.ptxas.push("--fast-compile".into()),
             // The others are about LTO.
             _ => {}
         }

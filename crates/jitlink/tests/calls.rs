@@ -186,6 +186,8 @@ fn index_files_are_options_too() {
     let (code, mut handle) = create(&["-arch=sm_90", "-uidx=/nowhere/it.uidx"]);
     assert_eq!(code, INVALID_INPUT);
     assert_eq!(error_log(handle), "ERROR: File '/nowhere/it.uidx' does not exist\n");
+    assert_eq!(add(handle, CUBIN, &bytes("smooth.cubin"), "smooth"), SUCCESS);
+    assert_eq!(complete(handle), SUCCESS);
     destroy(&mut handle);
     let path = quickstart("smooth.cubin").display().to_string();
     let (code, mut handle) = create(&["-arch=sm_90", &format!("-uidx={path}")]);
@@ -252,6 +254,7 @@ fn damaged_inputs_and_every_number_of_a_kind_are_answered() {
             let (_, mut handle) = create(&["-arch=sm_90"]);
             let code = add(handle, kind, &good[..cut], "cut");
             assert_ne!(code, SUCCESS, "kind {kind}, {cut} bytes");
+            assert!(code == INVALID_INPUT || cut != 0, "kind {kind}");
             assert_ne!(error_log(handle), "");
             assert_eq!(complete(handle), SUCCESS);
             destroy(&mut handle);

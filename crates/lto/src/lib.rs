@@ -155,6 +155,8 @@ pub enum LtoError {
         log: String,
         /// Its info log.
         infos: String,
+        /// The LTO-IR that it made of all inputs before it failed: 13.4 and later.
+        lto_ir: Option<Vec<u8>>,
         /// The input that it has not taken: a place in [`CompileTask::inputs`]. `None` if it has
         /// taken all of them, or the refused one is not among them.
         input: Option<usize>,

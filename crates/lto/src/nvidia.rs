@@ -95,16 +95,21 @@ impl NvJitLink {
         &self.path
     }
 
+    /// The release, (13, 0) for 13.0; (0, 0) if the library does not say it.
+    pub fn release(&self) -> (u32, u32) {
+        self.functions.release()
+    }
+
     /// True for a library that makes a complete object ([`LtoTarget::Object`]) only in a link with
     /// other code, and of LTO-IR that needs some. Releases from 13.3 on do it with `-r`.
     pub fn needs_other_code(&self) -> bool {
-        self.functions.release() < (13, 3)
+        self.release() < (13, 3)
     }
 
     /// False for libraries of CUDA 12. They make no objects, and destroying a handle that could not
     /// be created with `-lto` ends the process with a signal (12.4, 12.6).
     fn is_of_cuda_13(&self) -> bool {
-        self.functions.release() >= (13, 0)
+        self.release() >= (13, 0)
     }
 
     /// Has the library do `task`.
@@ -127,8 +132,7 @@ impl NvJitLink {
         if let Some(roots) = roots {
             // Those of other outputs define nothing: in front, they would only count as a piece,
             // and local names would have other numbers than nvlink's.
-            let first =
-                want == LtoTarget::Ptx && roots_come_first(self.functions.release(), options);
+            let first = want == LtoTarget::Ptx && roots_come_first(self.release(), options);
             let place = if first { 0 } else { all.len() };
             all.insert(place, (None, CompileInputKind::LtoIr, roots, c"roots"));
         }
@@ -152,8 +156,8 @@ impl NvJitLink {
             LtoTarget::Cubin | LtoTarget::Object => self.functions.cubin,
         };
         let bytes = link.get(parts).map_err(|code| link.refused(code))?;
-        let lto_ir = self.functions.lto_ir.and_then(|parts| link.get(parts).ok());
-        Ok(CompileOutput { bytes, lto_ir, log: link.errors(), infos: link.infos() })
+        let (lto_ir, log, infos) = (link.lto_ir(), link.errors(), link.infos());
+        Ok(CompileOutput { bytes, lto_ir, log, infos })
     }
 
     /// What the library says of `input` alone when it is added, and nothing of its contents.
@@ -250,6 +254,7 @@ pub fn lto_ir(path: &Path, text: &str, arch: &str) -> Result<Vec<u8>, LtoError> 
         code,
         log: program.log(),
         infos: String::new(),
+        lto_ir: None,
         input: None,
     };
     if code != 0 {
@@ -390,7 +395,12 @@ impl HandleGuard<'_> {
 
     fn refused(&self, code: c_int) -> LtoError {
         let path = self.compiler.path.clone();
-        LtoError::Refused { path, code, log: self.errors(), infos: self.infos(), input: None }
+        let (log, infos, lto_ir) = (self.errors(), self.infos(), self.lto_ir());
+        LtoError::Refused { path, code, log, infos, lto_ir, input: None }
+    }
+
+    fn lto_ir(&self) -> Option<Vec<u8>> {
+        self.get(self.compiler.functions.lto_ir?).ok()
     }
 
     fn errors(&self) -> String {

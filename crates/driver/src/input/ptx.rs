@@ -70,6 +70,15 @@ pub(crate) struct PtxCompiler {
     pub(super) output: Option<PathBuf>,
     /// The text is all of a program, so that no link has to follow.
     pub(crate) whole_program: bool,
+    /// Whose words its lines have.
+    pub(crate) voice: CompilerVoice,
+}
+
+/// The tool whose compiler of PTX ptxas stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CompilerVoice {
+    Nvlink,
+    NvJitLink,
 }
 
 /// What the compilation of PTX may take.
@@ -120,7 +129,11 @@ impl PtxCompiler {
             arguments.push("-v2".into());
         }
         let output = options.output().map(Path::to_owned);
-        PtxCompiler { path, arguments, output, whole_program: false }
+        let voice = match options.reads_like_jit {
+            true => CompilerVoice::NvJitLink,
+            false => CompilerVoice::Nvlink,
+        };
+        PtxCompiler { path, arguments, output, whole_program: false, voice }
     }
 
     /// Compiles all `jobs`, results in order; a single one by `ahead`, if that is this compiler.
@@ -184,6 +197,13 @@ impl PtxCompiler {
         command
     }
 
+    /// The lines of ptxas in the words that its counterpart has for the same.
+    pub(super) fn lines_of(&self, output: &Output) -> impl Iterator<Item = String> {
+        [&output.stdout, &output.stderr]
+            .into_iter()
+            .flat_map(|text| as_said_by(self.voice, &culd_text::bytes(text)))
+    }
+
     /// True if `cubin` is of the kind that the link needs.
     pub(super) fn is_wanted(&self, cubin: &[u8]) -> bool {
         match sniff(cubin) {
@@ -218,7 +238,7 @@ impl PtxCompiler {
         let running = RunningCompiler::start(&mut command, streams)?;
         meanwhile();
         let output = running.output(session.cancel())?;
-        lines.extend(lines_of(&output));
+        lines.extend(self.lines_of(&output));
         if !output.status.success() {
             return Err(CompileError::Refused(reason(path, &place, lines, output.status)));
         }
@@ -287,13 +307,6 @@ pub(super) fn enter_folder(command: &mut Command, folder: &Path) {
     command.args([TEXT_NAME, "-o", OUTPUT_NAME]).current_dir(folder);
 }
 
-/// The lines of ptxas in nvlink's words.
-pub(super) fn lines_of(output: &Output) -> impl Iterator<Item = String> {
-    [&output.stdout, &output.stderr]
-        .into_iter()
-        .flat_map(|text| as_nvlink_says(&culd_text::bytes(text)))
-}
-
 /// Why the program at `path` failed, where its lines leave that open.
 fn reason(path: &Path, place: &TextPlace, lines: &[String], status: ExitStatus) -> Option<String> {
     let said = |text: &str| lines.iter().any(|line| line.contains(text));
@@ -345,10 +358,11 @@ fn what_it_is(release: Option<PtxasRelease>) -> &'static str {
     if release.is_some() { "" } else { "; it is no ptxas" }
 }
 
-/// Messages of ptxas in the words that its counterpart in nvlink has for the same. What is indented
-/// is the rest of a message: `-report-arch` adds the target behind it (nvlink 11.8, 12.4, 12.5 and
-/// 13.0).
-fn as_nvlink_says(text: &str) -> Vec<String> {
+/// Messages of ptxas in the words that its counterpart has for the same. What is indented is the
+/// rest of a message: `-report-arch` adds the target behind it (nvlink 11.8, 12.4, 12.5 and 13.0).
+/// Behind a fatal message nvlink does not say that the compilation ends, and libnvJitLink does (PTX
+/// that is cut short, 13.0).
+fn as_said_by(voice: CompilerVoice, text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         if let Some(last) = lines.last_mut().filter(|_| line.starts_with("    ")) {
@@ -357,7 +371,8 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
             continue;
         }
         let after_fatal = lines.last().is_some_and(|last| last.contains("; fatal   :"));
-        if !(after_fatal && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
+        let is_left_out = after_fatal && voice == CompilerVoice::Nvlink;
+        if !(is_left_out && line == "ptxas fatal   : Ptx assembly aborted due to errors") {
             let names = host::STREAMS.map(|[stdin, _]| stdin).into_iter().chain([TEXT_NAME]);
             let line = names
                 .map(|name| format!("ptxas {name}, line"))
@@ -372,6 +387,8 @@ fn as_nvlink_says(text: &str) -> Vec<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::Target;
+    use culd_cubin::arch::ARCHS;
     use culd_link::Cancel;
 
     /// A compiler that is a script.
@@ -385,6 +402,7 @@ pub(super) mod tests {
             arguments: vec!["-arch=sm_90".into()],
             output: None,
             whole_program: false,
+            voice: CompilerVoice::Nvlink,
         }
     }
 
@@ -397,7 +415,28 @@ pub(super) mod tests {
         let said =
             "ptxas info    : Function properties for f\n    0 bytes stack frame\nptxas info\n";
         let properties = "ptxas info    : Function properties for f\n    0 bytes stack frame";
-        assert_eq!(as_nvlink_says(said), [properties, "ptxas info"]);
+        assert_eq!(as_said_by(CompilerVoice::Nvlink, said), [properties, "ptxas info"]);
+    }
+
+    #[test]
+    fn only_nvlink_is_silent_behind_a_fatal_message() {
+        let fatal = "ptxas application ptx input, line 1; fatal   : syntax error";
+        let end = "ptxas fatal   : Ptx assembly aborted due to errors";
+        let said = format!("{fatal}\n{end}\n");
+        assert_eq!(as_said_by(CompilerVoice::Nvlink, &said), [fatal]);
+        assert_eq!(as_said_by(CompilerVoice::NvJitLink, &said), [fatal, end]);
+    }
+
+    /// `-Xptxas=-v -O2` is two words to nvlink, and one that ptxas does not know to libnvJitLink.
+    #[test]
+    fn only_nvlink_splits_words() {
+        let mut options = CommandOptions::for_target(Target::Real(&ARCHS[0]));
+        options.set(OptionId::Xptxas, ["-v -O2"]);
+        for (reads_like_jit, words) in [(false, &["-v", "-O2"][..]), (true, &["-v -O2"])] {
+            options.reads_like_jit = reads_like_jit;
+            let compiler = PtxCompiler::new(&options, "sm_90", Dialect::for_toolkit(130));
+            assert_eq!(compiler.arguments[2..], *words);
+        }
     }
 
     #[test]
@@ -505,6 +544,7 @@ pub(super) mod tests {
             arguments: Vec::new(),
             output: None,
             whole_program: false,
+            voice: CompilerVoice::Nvlink,
         };
         let done = compiler.compile(
             &[PtxJob { text: b"x", options: String::new() }],

@@ -19,7 +19,7 @@ use culd_cubin::arch::Arch;
 use culd_link::{Dialect, Session};
 
 use super::compilation::{PtxCompilation, PtxJob};
-use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder, lines_of};
+use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder};
 use crate::options::CommandOptions;
 use crate::options::dialect;
 use crate::os::child::{RunningCompiler, Streams};
@@ -115,7 +115,7 @@ impl WaitingPtxas {
         let output = running.output(session.cancel()).ok()?;
         let cubin = fs::read(folder.join(OUTPUT_NAME)).ok()?;
         let made = output.status.success() && compiler.is_wanted(&cubin);
-        made.then(|| (cubin, lines_of(&output).collect()))
+        made.then(|| (cubin, compiler.lines_of(&output).collect()))
     }
 }
 

@@ -314,8 +314,12 @@ impl CommandOptions {
         self.flag(OptionId::Debug) && !self.flag(OptionId::SuppressDebugInfo)
     }
 
-    /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them.
+    /// The words of `-Xptxas`: nvcc hands over several in one, and nvlink splits them. libnvJitLink
+    /// does not.
     pub(crate) fn ptxas_words(&self) -> Vec<OsString> {
+        if self.reads_like_jit {
+            return self.list(OptionId::Xptxas).to_vec();
+        }
         let values = self.list(OptionId::Xptxas).iter();
         let words = values.flat_map(|value| value.as_bytes().split(|byte| b" \t".contains(byte)));
         let words = words.filter(|word| !word.is_empty());

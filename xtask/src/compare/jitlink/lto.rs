@@ -16,8 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Options and inputs. Behind a `#`: the entry that explains a difference, and where it occurs:
-/// `old` is 13.0 to 13.2, `later` sm_100 and later.
+/// Options and inputs, and `complete` where a link is made before more inputs come. Behind a `#`:
+/// the entry that explains a difference, and where it occurs: `old` is 13.0 to 13.2, `later` sm_100
+/// and later. The target is `sm_@`, for the number of an architecture, or `compute_@`.
 const ROWS: &str = "\
 a.ltoir b.ltoir c.ltoir
 c.ltoir b.ltoir a.ltoir
@@ -50,6 +51,7 @@ fast.ltoir slow.ltoir -Xnvvm=-bogus
 fast.ltoir slow.ltoir -Xptxas=-bogus
 fast.ltoir slow.ltoir -Xptxas=-v
 fast.ltoir slow.ltoir -split-compile=1
+fast.ltoir slow.ltoir -fast-compile
 fast.ltoir slow.ltoir -ptx
 a.ltoir -ptx
 newer.ltoir
@@ -58,6 +60,23 @@ x.ltoir newer.ltoir
 x.ltoir newer.ltoir -ptx
 newer.ltoir x.cubin
 x.ltoir x.ltoir
+x.ltoir -ptx -arch=compute_@
+xi.o -ptx -arch=compute_@
+x.ltoir x.ptx -ptx -arch=compute_@
+x.ltoir x.cubin -ptx -arch=compute_@
+x.ltoir -arch=sm_@
+x.ltoir -ptx -r
+x.ltoir far.cubin
+x.ltoir far.cubin -ptx
+a.ltoir complete b.ltoir c.ltoir
+a.ltoir complete b.ltoir c.ltoir complete
+x.ltoir complete c.ltoir -ptx
+x.ltoir complete x.cubin -ptx
+x.ltoir complete x.ltoir
+x.cubin complete c.ltoir
+x.cubin complete x.ltoir -ptx
+a.ltoir b.cubin complete c.ltoir # partial-image
+x.ltoir complete x.ltoir -Xnvvm=-bogus
 
 -ptx
 x.cubin
@@ -81,6 +100,8 @@ fast.ltoir slow.ltoir -lcudadevrt -lineinfo
 a.ltoir b.ltoir c.cubin -split-compile-extended=2
 a.ltoir b.ltoir c.cubin -optimize-unused-variables
 fast.ltoir slow.cubin
+fast.ltoir slow.cubin -fast-compile
+fast.ltoir slow.ptx -fast-compile
 slow.ltoir fast.cubin
 slow.ltoir fast.ptx
 a.ltoir b.ltoir c.ptx -Ofc=min
@@ -88,6 +109,8 @@ a.ltoir b.ltoir c.cubin -kernels-used=k2
 a.ltoir b.ltoir c.cubin -r
 a.ltoir b.ltoir c.cubin -g # kept later
 a.ltoir b.ltoir c.cubin -ptx
+a.ltoir b.ltoir c.cubin -time
+c.cubin a.ltoir b.ptx -time
 parts.ltoir more.cubin needs.cubin
 parts.ltoir more.ltoir needs.cubin # closed
 parts.ltoir more.ltoir needs.ptx -maxrregcount=24 # closed
@@ -104,18 +127,30 @@ c.cubin bi.o ai.o
 ";
 
 /// PTX is compiled with `-Ofc` even if nothing is LTO-IR.
-const PLAIN: &[&str] = &["x.ptx c.ptx -Ofc=max", "fast.ptx slow.ptx -Ofc=min", "fast.ptx slow.ptx"];
+const PLAIN: &[&str] = &[
+    "x.ptx c.ptx -Ofc=max",
+    "fast.ptx slow.ptx -Ofc=min",
+    "fast.ptx slow.ptx -fast-compile",
+    "fast.ptx slow.ptx",
+];
 
 /// The numbers of the kinds of inputs.
 const KINDS: &[(&str, u32)] = &[("cubin", 1), ("ptx", 2), ("ltoir", 3), ("fatbin", 4), ("o", 5)];
 
-/// An architecture whose LTO-IR is newer than every target here.
+/// An architecture whose LTO-IR is newer than every target here, and whose cubins are for none.
 const NEWER: &str = "sm_121";
+/// Inputs for it, and what they are called when they are made.
+const NEWER_INPUTS: &[(&str, &str)] = &[("newer.ltoir", "z.ltoir"), ("far.cubin", "z.cubin")];
+/// A target for which only PTX can be made.
+const VIRTUAL: &str = "-arch=compute_@";
 
 /// Inputs that NVRTC makes, and their sources.
 const NVRTC: [&str; 3] = ["ltoir", "ptx", "cubin"];
 const NVRTC_SOURCES: [&str; 10] =
     ["a", "b", "c", "x", "fast", "slow", "parts", "more", "needs", "lost"];
+
+/// The call that makes a link.
+const COMPLETE: &str = "complete";
 
 /// The maker of the inputs.
 enum InputMaker {
@@ -245,16 +280,24 @@ fn list(
         let (options, inputs): (Vec<&str>, Vec<&str>) =
             row.words.split_whitespace().partition(|word| word.starts_with('-'));
         let system = options.contains(&"-lcudadevrt");
-        let options: Vec<&str> =
+        let mut options: Vec<&str> =
             options.into_iter().filter(|word| !word.starts_with("-lc")).collect();
-        writeln!(list, "= {number}\ncreate -arch=sm_@ {}", options.join(" "))?;
+        if !options.contains(&VIRTUAL) {
+            options.insert(0, "-arch=sm_@");
+        }
+        writeln!(list, "= {number}\ncreate {}", options.join(" "))?;
         for name in inputs {
+            if name == COMPLETE {
+                writeln!(list, "{COMPLETE}")?;
+                continue;
+            }
+            let newer = NEWER_INPUTS.iter().find(|newer| newer.0 == name);
             if let InputMaker::Nvrtc(library) = maker {
                 compile(bench, library, arch, dir, name)?;
-            } else if name == "newer.ltoir" {
+            } else if let Some((_, made)) = newer {
                 if !dir.join(name).exists() {
-                    sources::make(oracle, NEWER, dir, "z.ltoir")?;
-                    fs::rename(dir.join("z.ltoir"), dir.join(name))?;
+                    sources::make(oracle, NEWER, dir, made)?;
+                    fs::rename(dir.join(made), dir.join(name))?;
                 }
             } else {
                 sources::make(oracle, &target, dir, name)?;
