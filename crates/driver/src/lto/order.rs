@@ -66,11 +66,15 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     };
     let mut functions: Vec<&PtxItem> = of(PtxItemKind::Definition).collect();
     let places = place_of(PtxItemKind::Definition);
-    if !functions.iter().all(|item| places.contains_key(item.name.as_str())) {
+    // Copies come last, in their own order.
+    let place = |item: &&PtxItem| places.get(item.name.as_str()).copied().unwrap_or(usize::MAX);
+    let is_copy = |name| copied_name(name).is_some_and(|name| places.contains_key(name));
+    let is_known = |name| places.contains_key(name) || is_copy(name);
+    if !functions.iter().all(|item| is_known(item.name.as_str())) {
         return None;
     }
-    let mut is_sorted = functions.is_sorted_by_key(|item| places.get(item.name.as_str()));
-    functions.sort_by_key(|item| places.get(item.name.as_str()));
+    let mut is_sorted = functions.is_sorted_by_key(place);
+    functions.sort_by_key(place);
     let mut variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
     let places = places_of(&variables, &place_of(PtxItemKind::Variable));
     let place = |item: &&PtxItem| places.get(item.name.as_str());
@@ -96,6 +100,13 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
         made.push_str(&numbered(&function.text, number, &mut counted));
     }
     source_tables.numbered(made + tail)
+}
+
+/// The function that one of this name is a copy of, for the space of a pointer that it gets
+/// (`_Z3putPi$1`, 13.0 to 13.2).
+fn copied_name(name: &str) -> Option<&str> {
+    let (copied, number) = name.rsplit_once('$')?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(copied)
 }
 
 /// The places of `variables` among those of the sibling, `named`. Those that it lacks are behind:
@@ -447,6 +458,23 @@ mod tests {
         let [ours, theirs] = [text(&format!("{second}{first}")), text(&format!("{first}{second}"))];
         let [ours, theirs] = [ours.as_bytes(), theirs.as_bytes()];
         assert_eq!(in_order_of(ours, theirs).unwrap().as_bytes(), theirs);
+    }
+
+    #[test]
+    fn copies_of_functions_come_last() {
+        let sibling = [function(".visible ", "a", 0, ""), function(".visible ", "b", 0, "")];
+        let sibling = format!("{HEADER}{}\n", sibling.concat());
+        let names = |names: [&str; 3]| {
+            let functions = names.map(|name| function(".visible ", name, 0, "")).concat();
+            let text =
+                in_order_of(format!("{HEADER}{functions}\n").as_bytes(), sibling.as_bytes())?;
+            let name = |line: &str| Some(line.split_once(") ")?.1.trim_end_matches('(').to_owned());
+            Some(text.lines().filter_map(name).collect::<Vec<_>>())
+        };
+        let wanted = Some(["a", "b", "a$1"].map(str::to_owned).to_vec());
+        assert_eq!(names(["a$1", "b", "a"]), wanted);
+        assert_eq!(names(["c$1", "b", "a"]), None);
+        assert_eq!(names(["a$x", "b", "a"]), None);
     }
 
     #[test]

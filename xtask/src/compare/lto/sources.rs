@@ -136,6 +136,21 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
         "__device__ __noinline__ void put(int *p) { p[1] = 2; }\n\
          __global__ void puts(int *o) { put(o); }\n",
     ),
+    // Copies of functions, for the space of a pointer that they get, come behind all functions.
+    (
+        "copies",
+        "__device__ unsigned counter; __device__ int global;\n\
+         __device__ __noinline__ int first(int p, int q) { return p * q + 3; }\n\
+         __device__ __noinline__ int add(int *p, int x)\n\
+         { int o = atomicCAS(p, x, x + 1); atomicMax(p, o); return o; }\n\
+         __device__ __noinline__ int set(int *p, int x) { *p = x; return p[x]; }\n\
+         __device__ __noinline__ float twice(int x) { return x * 2.f; }\n\
+         __global__ void adds(int *o) { o[1] = add((int *)&counter, o[0]) + set(&global, o[2]); }\n\
+         __device__ __noinline__ int get(int *p, int x) { return p[x] * x; }\n\
+         __global__ void gets(int *o) { __shared__ int s[32]; s[threadIdx.x] = o[0];\n\
+         o[1] = get(s, o[0]) + add(s, o[2]) + get(&global, 2) + set(o, o[3]); }\n\
+         __device__ int last(int x) { return x + 7; }\n",
+    ),
     // A limit of registers changes its text.
     ("gamma", "extern \"C\" __global__ void gammas(double *o) { o[0] = lgamma(o[1]); }\n"),
     // Too much shared memory for a program.
