@@ -72,7 +72,7 @@ pub(super) const FAMILIES: &[LtoFamily] = &[
             ("put.o xl.o ys.o -lcudadevrt", &[]),
             ("copies.o ys.o -lcudadevrt", &[]),
             ("copies.o -lcudadevrt", &[]),
-            ("copiesl.o ys.o -lcudadevrt", &[]),
+            ("copiesl.o ys.o -lcudadevrt", &[Order]),
             ("copies.o xl.o ys.o -lcudadevrt", &[]),
             ("-maxrregcount=24 copies.o ys.o -lcudadevrt", &[]),
             ("pick.o putl.o xl.o ys.o -lcudadevrt", &[]),
