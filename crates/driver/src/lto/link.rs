@@ -20,7 +20,7 @@ use super::agreement::{Disagreement, LtoCompilation, PieceOptions, agreement};
 use super::outline::{Outline, is_of_driver};
 use super::reach::CallMap;
 use super::text::ObjectText;
-use super::{LtoTask, words};
+use super::{LtoTask, unused, words};
 use crate::input::{
     CompileError, CompileTime, HostUses, InputStop, Inputs, LTO_CUBIN, LtoPiece, MAX_UNPACKED,
     PartReason, PtxCompilation, PtxCompiler, PtxJob, PtxLimits, PtxasAhead, Store,
@@ -444,6 +444,11 @@ impl<'a, 'l> LinkTime<'a, 'l> {
     fn whole(&mut self, ptx: Vec<u8>) -> Result<(), InputStop> {
         self.found.inputs.clear();
         self.found.whole = true;
+        let host = self.found.references.as_ref().and_then(|host| that_counts(self.options, host));
+        let ptx = match host {
+            Some(host) => unused::without_unused(ptx, host),
+            None => ptx,
+        };
         let emit = self.options.flag(OptionId::EmitPtx);
         self.found.finished = Some(if emit { ptx } else { self.assemble(&ptx, true)? });
         Ok(())
@@ -646,14 +651,8 @@ fn open_in(ptx: &[u8]) -> Option<String> {
 /// The used kernels and variables of a whole program, as options of libnvJitLink: those that the
 /// options name, else those that host code refers to.
 fn used(options: &CommandOptions, host: Option<&HostUses<'_>>) -> Vec<OsString> {
-    let (named, host) = match options.list(OptionId::KernelsUsed).is_empty()
-        && options.list(OptionId::VariablesUsed).is_empty()
-    {
-        true => ([&[][..]; 2], host.filter(|host| host.selects)),
-        false => {
-            ([OptionId::KernelsUsed, OptionId::VariablesUsed].map(|id| options.list(id)), None)
-        }
-    };
+    let named = [OptionId::KernelsUsed, OptionId::VariablesUsed].map(|id| options.list(id));
+    let host = host.and_then(|host| that_counts(options, host));
     let names = |lists: &[&Vec<&[u8]>]| -> Vec<OsString> {
         let sections = lists.iter().flat_map(|list| list.iter());
         let names = sections.flat_map(|section| section.split(|&byte| byte == 0));
@@ -662,7 +661,6 @@ fn used(options: &CommandOptions, host: Option<&HostUses<'_>>) -> Vec<OsString> 
     };
     let (kernels, variables) = match host {
         None => (named[0].to_vec(), named[1].to_vec()),
-        Some(host) if options.flag(OptionId::IgnoreHostInfo) || !host.selects => return Vec::new(),
         Some(host) => (
             names(&[&host.external, &host.internal]),
             names(&[
@@ -680,6 +678,17 @@ fn used(options: &CommandOptions, host: Option<&HostUses<'_>>) -> Vec<OsString> 
     let variables = variables.iter().map(|name| word("-variables-used", name));
     let unused = unused.then(|| "-optimize-unused-variables".into());
     kernels.chain(variables).chain(unused).collect()
+}
+
+/// The names that host code uses, unless options name others, or none.
+fn that_counts<'u, 'a>(
+    options: &CommandOptions,
+    host: &'u HostUses<'a>,
+) -> Option<&'u HostUses<'a>> {
+    let named = [OptionId::KernelsUsed, OptionId::VariablesUsed];
+    let is_named = named.iter().any(|&id| !options.list(id).is_empty());
+    let counts = host.selects && !is_named && !options.flag(OptionId::IgnoreHostInfo);
+    counts.then_some(host)
 }
 
 /// The log of libnvJitLink in nvlink's form: the compiler's lines, then the name of the error.

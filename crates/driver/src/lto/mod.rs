@@ -20,6 +20,7 @@ mod reach;
 mod roots;
 mod source_lines;
 mod text;
+mod unused;
 
 use culd_text::os::OsStrExt;
 use std::borrow::Cow;

@@ -139,7 +139,7 @@ impl<'s> Patterns<'s> {
 
     fn describe(&self, name: &[u8]) -> bool {
         let found = self.names.binary_search_by(|&at| pattern_at(self.text, at).cmp(name));
-        found.is_ok() || self.others.iter().any(|pattern| matches(pattern, name))
+        found.is_ok() || self.others.iter().any(|pattern| describes(pattern, name))
     }
 }
 
@@ -154,8 +154,8 @@ fn occurs(text: &[u8], name: &[u8]) -> bool {
     after_pieces(text.split(|&byte| byte == b'*'), name).is_some()
 }
 
-/// True if `pattern` matches all of `name`.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+/// True if `pattern` of host code's lists describes all of `name`: a `*` in it stands for any bytes.
+pub fn describes(pattern: &[u8], name: &[u8]) -> bool {
     let Some(star) = pattern.iter().position(|&byte| byte == b'*') else { return pattern == name };
     let (head, rest) = (&pattern[..star], &pattern[star + 1..]);
     let Some(name) = name.strip_prefix(head) else { return false };
@@ -217,10 +217,10 @@ mod tests {
         for text in
             ["_Z6kernelPiS_", "_Z6kernel*", "*", "*kernel*", "_Z*P*S_", "*S_", "_Z6kernelPiS_*"]
         {
-            assert!(matches(text.as_bytes(), name), "{text}");
+            assert!(describes(text.as_bytes(), name), "{text}");
         }
         for text in ["", "_Z6kernel", "kernel*", "*kernel", "_Z6kernelPiS_*_", "*S_*S_", "_Z*K*"] {
-            assert!(!matches(text.as_bytes(), name), "{text}");
+            assert!(!describes(text.as_bytes(), name), "{text}");
         }
     }
 }

@@ -80,6 +80,20 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          extern \"C\" __global__ void rerun(int *p) { *p = vv; }\n\
          int main() { int x; cudaMemcpyFromSymbol(&x, v, 4); run<<<1, 1>>>(0); }\n",
     ),
+    // The name of the first variable is in those of all with internal linkage.
+    (
+        "first",
+        "__device__ int first[4]; __device__ int *const second = &first[2];\n\
+         struct Pair { const int *place; int *other; };\n\
+         static __device__ Pair third = { first + 1, nullptr };\n\
+         static __constant__ int table[4] = { 1, 2, 3, 4 };\n\
+         namespace { __managed__ int managed[13]; __device__ int get(int x) { return managed[x]; } }\n\
+         static __device__ __noinline__ int add(int x)\n\
+         { static __device__ int count = 4; return x + atomicAdd(&count, table[x & 3]); }\n\
+         extern \"C\" __global__ void idle(int *p) { *p = get(*p) + *third.place + *second; }\n\
+         extern \"C\" __global__ void busy(int *p) { *p = add(*p); }\n\
+         int main() { int x; cudaMemcpyFromSymbol(&x, first, 4); busy<<<1, 1>>>(0); }\n",
+    ),
     (
         "guest",
         "__device__ int reads(int); __global__ void visits(int *p) { *p = reads(3); }\n\
