@@ -38,7 +38,7 @@ pub use crate::options::dialect::{DIALECTS, Dialect, UnknownRelease};
 pub use crate::options::driver_functions::driver_function_since;
 pub use crate::options::index_file::IndexFile;
 pub use crate::options::input::Input;
-pub use crate::options::selection::{HostReferences, Selection, describes};
+pub use crate::options::selection::{HostReferences, NamePatterns, Selection};
 pub use crate::options::{CallGraphNames, LinkOptions};
 pub use crate::phases::Phase;
 pub use crate::write::account::{

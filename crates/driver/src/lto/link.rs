@@ -445,6 +445,7 @@ impl<'a, 'l> LinkTime<'a, 'l> {
         self.found.inputs.clear();
         self.found.whole = true;
         let host = self.found.references.as_ref().and_then(|host| that_counts(self.options, host));
+        let host = host.filter(|_| !self.used.is_empty());
         let ptx = match host {
             Some(host) => unused::without_unused(ptx, host),
             None => ptx,

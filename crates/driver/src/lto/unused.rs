@@ -11,6 +11,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use culd_link::NamePatterns;
+
 use super::reach;
 use crate::input::HostUses;
 
@@ -27,10 +29,10 @@ pub(super) fn without_unused(ptx: Vec<u8>, host: &HostUses<'_>) -> Vec<u8> {
 fn in_text(text: &str, host: &HostUses<'_>) -> Option<Vec<u8>> {
     let lists =
         [&host.variables, &host.internal_variables, &host.constants, &host.internal_constants];
-    let patterns = lists.into_iter().flatten().flat_map(|list| list.split(|&byte| byte == 0));
-    let patterns: Vec<&[u8]> = patterns.filter(|pattern| !pattern.is_empty()).collect();
-    let is_used =
-        |name: &str| patterns.iter().any(|pattern| culd_link::describes(pattern, name.as_bytes()));
+    let lists: Vec<&[u8]> = lists.into_iter().flatten().copied().collect();
+    let lists = lists.join(&0);
+    let used = NamePatterns::new(&lists);
+    let is_used = |name: &str| used.describe(name.as_bytes());
     let mut unused: HashMap<&str, &str> = HashMap::new();
     for line in outermost_lines(text) {
         if let Some(name) = variable(line).filter(|name| !is_used(name)) {

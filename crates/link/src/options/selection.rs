@@ -62,7 +62,7 @@ impl Selection {
             }
             _ => [&[][..]; 4],
         };
-        Matcher { selection: self, host: lists.map(Patterns::new) }
+        Matcher { selection: self, host: lists.map(NamePatterns::new) }
     }
 }
 
@@ -71,7 +71,7 @@ impl Selection {
 pub(crate) struct Matcher<'s> {
     selection: &'s Selection,
     /// In the order of [`HostReferences`].
-    host: [Patterns<'s>; 4],
+    host: [NamePatterns<'s>; 4],
 }
 
 impl Matcher<'_> {
@@ -108,8 +108,9 @@ impl Matcher<'_> {
     }
 }
 
-/// Patterns for whole names.
-struct Patterns<'s> {
+/// Patterns for whole names, as the lists of host code have them: `*` stands for any bytes.
+#[derive(Debug)]
+pub struct NamePatterns<'s> {
     /// All patterns, each ended by NUL.
     text: &'s [u8],
     /// Offsets of those without `*`, each pattern once, sorted by their bytes. A hash table would
@@ -118,8 +119,9 @@ struct Patterns<'s> {
     others: Vec<&'s [u8]>,
 }
 
-impl<'s> Patterns<'s> {
-    fn new(text: &'s [u8]) -> Self {
+impl<'s> NamePatterns<'s> {
+    /// Those in `text`, each ended by NUL.
+    pub fn new(text: &'s [u8]) -> Self {
         let pattern = |&at: &usize| pattern_at(text, at);
         let begins = || {
             let behind = |(at, byte): (usize, &u8)| (*byte == 0).then_some(at + 1);
@@ -134,12 +136,13 @@ impl<'s> Patterns<'s> {
         let has_star = |at: &usize| pattern(at).contains(&b'*');
         let others = names.iter().filter(|at| has_star(at)).map(pattern).collect();
         names.retain(|at| !has_star(at));
-        Patterns { text, names, others }
+        NamePatterns { text, names, others }
     }
 
-    fn describe(&self, name: &[u8]) -> bool {
+    /// True if one of them describes all of `name`.
+    pub fn describe(&self, name: &[u8]) -> bool {
         let found = self.names.binary_search_by(|&at| pattern_at(self.text, at).cmp(name));
-        found.is_ok() || self.others.iter().any(|pattern| describes(pattern, name))
+        found.is_ok() || self.others.iter().any(|pattern| matches(pattern, name))
     }
 }
 
@@ -154,8 +157,8 @@ fn occurs(text: &[u8], name: &[u8]) -> bool {
     after_pieces(text.split(|&byte| byte == b'*'), name).is_some()
 }
 
-/// True if `pattern` of host code's lists describes all of `name`: a `*` in it stands for any bytes.
-pub fn describes(pattern: &[u8], name: &[u8]) -> bool {
+/// True if `pattern` matches all of `name`.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let Some(star) = pattern.iter().position(|&byte| byte == b'*') else { return pattern == name };
     let (head, rest) = (&pattern[..star], &pattern[star + 1..]);
     let Some(name) = name.strip_prefix(head) else { return false };
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn host_patterns_describe_whole_names() {
-        let patterns = Patterns::new(b"k\0\0_Z1kPi\0k\0a*\0_Z1kPi\0a*\0\0last");
+        let patterns = NamePatterns::new(b"k\0\0_Z1kPi\0k\0a*\0_Z1kPi\0a*\0\0last");
         assert_eq!((patterns.names.len(), patterns.others.len()), (3, 1));
         for name in ["k", "_Z1kPi", "a", "abc", "last"] {
             assert!(patterns.describe(name.as_bytes()), "{name}");
@@ -197,7 +200,7 @@ mod tests {
         for name in ["", "K", "_Z1kP", "_Z1kPii", "ba", "las", "*"] {
             assert!(!patterns.describe(name.as_bytes()), "{name}");
         }
-        assert!(!Patterns::new(b"").describe(b"") && !Patterns::new(b"\0").describe(b""));
+        assert!(!NamePatterns::new(b"").describe(b"") && !NamePatterns::new(b"\0").describe(b""));
     }
 
     #[test]
@@ -217,10 +220,10 @@ mod tests {
         for text in
             ["_Z6kernelPiS_", "_Z6kernel*", "*", "*kernel*", "_Z*P*S_", "*S_", "_Z6kernelPiS_*"]
         {
-            assert!(describes(text.as_bytes(), name), "{text}");
+            assert!(matches(text.as_bytes(), name), "{text}");
         }
         for text in ["", "_Z6kernel", "kernel*", "*kernel", "_Z6kernelPiS_*_", "*S_*S_", "_Z*K*"] {
-            assert!(!describes(text.as_bytes(), name), "{text}");
+            assert!(!matches(text.as_bytes(), name), "{text}");
         }
     }
 }
