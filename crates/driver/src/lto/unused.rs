@@ -18,11 +18,10 @@ use crate::input::HostUses;
 
 /// `ptx` without the variables that neither `host` nor anything in it uses.
 pub(super) fn without_unused(ptx: Vec<u8>, host: &HostUses<'_>) -> Vec<u8> {
-    let without = match std::str::from_utf8(&ptx) {
-        Ok(text) => in_text(text, host),
-        Err(_) => None,
-    };
-    without.unwrap_or(ptx)
+    match String::from_utf8(ptx) {
+        Ok(text) => in_text(&text, host).unwrap_or_else(|| text.into_bytes()),
+        Err(error) => error.into_bytes(),
+    }
 }
 
 /// The same; `None` if all stay.

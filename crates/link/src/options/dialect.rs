@@ -289,8 +289,8 @@ dialects! {
     lto_comes_first: bool = since(135);
     /// References of host code do not count.
     lto_ignores_host: bool = since(135);
-    /// The logs of libnvJitLink have a time for each cubin, and end a link without `-lto` that fails
-    /// with `ERROR 9: complete`, not `ERROR 9: finish`.
+    /// The logs of libnvJitLink have a time for each cubin, and end a link without `-lto` that
+    /// fails with `ERROR 9: complete`, not `ERROR 9: finish`.
     jit_logs_cubins: bool = since(131);
     /// An object of LTO-IR has not nvlink's order: it takes a second piece to make it.
     lto_object_lacks_order: bool = of(&[132]);
