@@ -241,16 +241,15 @@ impl JitLink {
     /// Refuses PTX for a virtual target: it would be compiled for the target when it is added.
     fn ptx_of_virtual(&mut self, plain: &str, name: Option<&str>) -> Refusal {
         self.has_refused_code = true;
-        let old = matches!(self.compiler(), Some(Ok(compiler)) if compiler.release() < (13, 1));
+        let compiler = self
+            .options
+            .as_ref()
+            .ok()
+            .map(|options| self.compiler.get_or_insert_with(|| lto::compiler(options)));
+        let old = matches!(compiler, Some(Ok(compiler)) if compiler.release() < (13, 1));
         let number = if old { 3 } else { 10 };
         let text = format!("ERROR {number}: ptxjit:{plain}\n{}", compile_failed(name));
         (ResultCode::PtxCompile, text)
-    }
-
-    /// NVIDIA's library, if the options are valid.
-    fn compiler(&mut self) -> Option<&Result<NvJitLink, Refusal>> {
-        let options = self.options.as_ref().ok()?;
-        Some(self.compiler.get_or_insert_with(|| lto::compiler(options)))
     }
 
     /// Logs the time of a step that ends, with `-time`.
@@ -264,7 +263,9 @@ impl JitLink {
 
     /// Logs the time of a cubin that was added, if the release has it.
     fn log_cubin(&mut self, cubin: &[u8]) {
-        if self.options.as_ref().is_ok_and(|options| options.dialect([cubin]).jit_logs_cubins) {
+        let Ok(options) = &self.options else { return };
+        // Without `-time` the cubin's release is not looked up.
+        if options.time && options.dialect([cubin]).jit_logs_cubins {
             self.log_step("nvJitLink time until Add_Cubin");
         }
     }

@@ -107,9 +107,8 @@ pub(crate) fn check(
     options: &JitOptions,
     inputs: &[LtoInput],
 ) -> Result<(), Refusal> {
-    // Only PTX has a virtual target.
-    let own: &[&str] = if options.ptx { &["-ptx"] } else { &[] };
-    let words = words(options, own)?;
+    // The library takes a virtual target for PTX only.
+    let words = words(options, output_words(options))?;
     inputs.iter().try_for_each(|input| {
         compiler.check(&words, &input.borrow()).map_err(|error| refusal(error).refusal)
     })
@@ -139,8 +138,7 @@ pub(crate) fn whole(
     others: &[NamedCubin],
 ) -> Result<LtoCompilation<Vec<u8>>, CompileFailure> {
     let want = if options.ptx { LtoTarget::Ptx } else { LtoTarget::Cubin };
-    let own: Vec<&str> = if options.ptx { vec!["-ptx"] } else { Vec::new() };
-    let mut words = words(options, &own)?;
+    let mut words = words(options, output_words(options))?;
     words.extend(options.verbose.then(|| "-verbose".to_owned()));
     words.extend(options.time.then(|| "-time".to_owned()));
     if let Some(path) = &options.index {
@@ -276,6 +274,11 @@ impl PartialLink<'_> {
         let made = self.run(&["-ptx"], LtoTarget::Ptx, roots.as_deref())?;
         Ok(object.like_text(made.bytes))
     }
+}
+
+/// The words that say what comes out of a program of LTO-IR alone.
+fn output_words(options: &JitOptions) -> &'static [&'static str] {
+    if options.ptx { &["-ptx"] } else { &[] }
 }
 
 /// The words for NVIDIA's library, with some of our own.

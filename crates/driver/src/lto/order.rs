@@ -102,11 +102,20 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     source_tables.numbered(made + tail)
 }
 
-/// The function that one of this name is a copy of, for the space of a pointer that it gets
-/// (`_Z3putPi$1`, 13.0 to 13.2).
+/// The function that the compiler has copied under `name`: it makes a copy for the space of a
+/// pointer that calls hand over (`_Z3putPi$1`, 13.0 to 13.2).
 fn copied_name(name: &str) -> Option<&str> {
-    let (copied, number) = name.rsplit_once('$')?;
-    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(copied)
+    let (copied, _, rest) = numbered_name(name)?;
+    rest.is_empty().then_some(copied)
+}
+
+/// The name and the number of `sqrt$6`, and what is behind them: its parameters have names of it,
+/// such as `sqrt$6_param_0`.
+pub(super) fn numbered_name(word: &str) -> Option<(&str, u32, &str)> {
+    let (name, behind) = word.rsplit_once('$').filter(|(name, _)| !name.is_empty())?;
+    let rest = behind.trim_start_matches(|char: char| char.is_ascii_digit());
+    let number = behind.strip_suffix(rest)?.parse().ok()?;
+    (rest.is_empty() || rest.starts_with("_param_")).then_some((name, number, rest))
 }
 
 /// The places of `variables` among those of the sibling, `named`. Those that it lacks are behind:
@@ -331,11 +340,9 @@ fn add_demoted(items: &mut Vec<PtxItem>, blanks: &[usize]) {
     let bodies = items.iter().filter(|item| item.kind == PtxItemKind::Definition);
     let inside = bodies.flat_map(|item| item.text.lines()).map(str::trim_start);
     // `.shared .align 4 .b8 name[64];`
-    let shared = inside.filter_map(|line| line.strip_prefix(".shared ")?.split(['[', ';']).next());
-    let demoted: Vec<PtxItem> = shared
-        .filter_map(|head| head.split_ascii_whitespace().next_back())
-        .map(|name| PtxItem::demoted(&format!("// {name} has been demoted\n")))
-        .collect();
+    let shared = inside.filter_map(|line| variable_name(line.strip_prefix(".shared ")?));
+    let demoted: Vec<PtxItem> =
+        shared.map(|name| PtxItem::demoted(&format!("// {name} has been demoted\n"))).collect();
     let start = items.iter().take_while(|item| item.kind == PtxItemKind::Declaration).count();
     let (first, end) = match items.iter().position(is_variable) {
         Some(first) => (first, items.iter().rposition(is_variable).map_or(first, |last| last + 1)),
@@ -374,6 +381,11 @@ fn is_of_demoted(line: &str) -> bool {
     line.starts_with("// ") && line.trim_end().ends_with(" has been demoted")
 }
 
+/// The name in what is behind the space of a variable: `.align 4 .b8 name[64];`
+pub(super) fn variable_name(declared: &str) -> Option<&str> {
+    declared.split(['=', ';', '[']).next()?.split_ascii_whitespace().next_back()
+}
+
 /// The item of `text`, a function or variable.
 fn named(text: &str) -> Option<PtxItem> {
     let mut rest = text;
@@ -393,8 +405,7 @@ fn named(text: &str) -> Option<PtxItem> {
                 return (!name.is_empty()).then(|| PtxItem { kind, name, text: text.to_owned() });
             }
             ".global" | ".const" | ".shared" => {
-                let head = rest.split(['=', ';', '[']).next()?;
-                let name = head.split_ascii_whitespace().next_back()?.to_owned();
+                let name = variable_name(rest)?.to_owned();
                 return Some(PtxItem { kind: PtxItemKind::Variable, name, text: text.to_owned() });
             }
             _ => return None,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use culd_cubin::Cubin;
 
-use super::order::{in_order_of, is_of_name};
+use super::order::{in_order_of, is_of_name, numbered_name};
 use super::outline::Outline;
 use super::roots::OTHER_FUNCTION;
 use super::source_lines;
@@ -132,15 +132,6 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         let name = part.trim_end_matches(|char| !is_of_name(char));
         [name, &part[name.len()..]]
     })
-}
-
-/// The name and the number of `sqrt$6`, and what is behind them: its parameters have names of it,
-/// such as `sqrt$6_param_0`.
-fn numbered_name(word: &str) -> Option<(&str, u32, &str)> {
-    let (name, behind) = word.rsplit_once('$').filter(|(name, _)| !name.is_empty())?;
-    let rest = behind.trim_start_matches(|char: char| char.is_ascii_digit());
-    let number = behind.strip_suffix(rest)?.parse().ok()?;
-    (rest.is_empty() || rest.starts_with("_param_")).then_some((name, number, rest))
 }
 
 /// `text` by names with the variables of `object`, the text in an object: in its order, and in

@@ -4,15 +4,16 @@
 //! uses. Guaranteed: what stays is the same text; a variable that the text names anywhere else
 //! stays.
 //!
-//! The lists hold patterns for whole names. libnvJitLink takes them for texts that occur anywhere
-//! in names. Names of variables with internal linkage have that of the first variable of their file
-//! in them (`__nv_static_20__56731d3b_4_b_cu_pa0_pq0`, *first.o* of `compare lto`): where host code
-//! uses that one, the library keeps all of them.
+//! The lists hold patterns for whole names. libnvJitLink searches each pattern anywhere in a name.
+//! The name of a variable with internal linkage has the name of the first variable of its file in
+//! it: `__nv_static_20__56731d3b_4_b_cu_pa0_pq0` is `pq0` in a file that begins with `pa0`. If host
+//! code uses `pa0`, the library keeps `pq0`, too, and nvlink does not (*first.o* of `compare lto`).
 
 use std::collections::{HashMap, HashSet};
 
 use culd_link::NamePatterns;
 
+use super::order::variable_name;
 use super::reach;
 use crate::input::HostUses;
 
@@ -80,8 +81,7 @@ fn variable(line: &str) -> Option<&str> {
     let linkage = [".visible ", ".weak ", ".common "];
     let rest = linkage.iter().find_map(|linkage| line.strip_prefix(linkage)).unwrap_or(line);
     let rest = rest.strip_prefix(".global ").or_else(|| rest.strip_prefix(".const "))?;
-    let head = rest.trim_end().strip_suffix(';')?.split(['=', '[']).next()?;
-    head.split_ascii_whitespace().next_back()
+    rest.trim_end().ends_with(';').then(|| variable_name(rest))?
 }
 
 #[cfg(test)]
