@@ -137,6 +137,9 @@ static void call(char **words, int count) {
   const char *name = count > 2 && strcmp(words[2], "-") ? words[2] : NULL;
   size_t size;
   if (!strcmp(words[0], "create")) {
+    /* An option that only the library under test has. */
+    char *own = getenv("OWN_OPTION");
+    if (own) words[count++] = own;
     printf("create: %d\n", lib.create(&handle, count - 1, (const char **)words + 1));
   } else if (!strcmp(words[0], "data") || !strcmp(words[0], "cut")) {
     char *bytes = contents(words[3], &size);
@@ -191,7 +194,8 @@ int main(int argc, char **argv) {
   printf("version: %d", lib.version(&major, &minor));
   printf(" %u.%u\n", major, minor);
   while (fgets(line, sizeof line, list)) {
-    char *words[MAX_WORDS];
+    /* One more: OWN_OPTION. */
+    char *words[MAX_WORDS + 1];
     int count = 0;
     line[strcspn(line, "\n")] = 0;
     if (line[0] == '=') {

@@ -1,13 +1,15 @@
-/* Times links of small objects through two libraries of libnvJitLink's interface, loaded into one process, in turns.
+/* Times links through two libraries of libnvJitLink's interface, loaded into one process, in turns.
  *
- * usage: time_links THEIRS OURS ARCH ROUNDS OBJECT...
- * Prints the medians in microseconds and the median of the ratios ours/theirs: wall time and CPU time of the process, from
- * nvJitLinkCreate to nvJitLinkDestroy. "-" for THEIRS: only OURS, for a profiler. */
+ * usage: time_links THEIRS OURS ARCH ROUNDS INPUT...
+ * Inputs are cubins; with names in .ptx or .ltoir PTX and LTO-IR, for which the links have -lto.
+ * Prints the medians in microseconds and the median of the ratios ours/theirs: wall time and CPU time of the process and of
+ * programs that it ran, from nvJitLinkCreate to nvJitLinkDestroy. "-" for THEIRS: only OURS, for a profiler. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "nvJitLink.h"
@@ -21,8 +23,9 @@ struct library {
   __typeof__(&nvJitLinkGetLinkedCubin) cubin;
 };
 
-struct object {
+struct input {
   const char *name;
+  nvJitLinkInputType kind;
   char *bytes;
   size_t size;
 };
@@ -56,19 +59,35 @@ static double now(clockid_t clock) {
   return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
 }
 
+static double now_of_cpu(void) {
+  struct rusage ended;
+  getrusage(RUSAGE_CHILDREN, &ended);
+  struct timeval user = ended.ru_utime, system = ended.ru_stime;
+  return now(CLOCK_PROCESS_CPUTIME_ID) + (user.tv_sec + system.tv_sec) * 1e6 + user.tv_usec + system.tv_usec;
+}
+
+static nvJitLinkInputType kind_of(const char *name) {
+  const char *end = strrchr(name, '.');
+  if (end && !strcmp(end, ".ptx")) return NVJITLINK_INPUT_PTX;
+  return end && !strcmp(end, ".ltoir") ? NVJITLINK_INPUT_LTOIR : NVJITLINK_INPUT_CUBIN;
+}
+
 static void check(int code, const char *what) {
   char text[16];
   snprintf(text, sizeof text, "%d", code);
   if (code) fail(what, text);
 }
 
-static struct times one_link(const struct library *lib, const char *arch, const struct object *objects, int count) {
-  struct times begin = {now(CLOCK_MONOTONIC), now(CLOCK_PROCESS_CPUTIME_ID)};
-  nvJitLinkHandle handle;
-  check(lib->create(&handle, 1, &arch), "nvJitLinkCreate");
+static struct times one_link(const struct library *lib, const char *arch, const struct input *inputs, int count) {
+  struct times begin = {now(CLOCK_MONOTONIC), now_of_cpu()};
+  const char *options[] = {arch, "-lto"};
+  int used = 1;
   for (int i = 0; i < count; i++)
-    check(lib->add_data(handle, NVJITLINK_INPUT_CUBIN, objects[i].bytes, objects[i].size, objects[i].name),
-          "nvJitLinkAddData");
+    if (inputs[i].kind == NVJITLINK_INPUT_LTOIR) used = 2;
+  nvJitLinkHandle handle;
+  check(lib->create(&handle, used, options), "nvJitLinkCreate");
+  for (int i = 0; i < count; i++)
+    check(lib->add_data(handle, inputs[i].kind, inputs[i].bytes, inputs[i].size, inputs[i].name), "nvJitLinkAddData");
   check(lib->complete(handle), "nvJitLinkComplete");
   size_t size;
   check(lib->size(handle, &size), "nvJitLinkGetLinkedCubinSize");
@@ -76,7 +95,7 @@ static struct times one_link(const struct library *lib, const char *arch, const 
   check(lib->cubin(handle, image), "nvJitLinkGetLinkedCubin");
   check(lib->destroy(&handle), "nvJitLinkDestroy");
   free(image);
-  return (struct times){now(CLOCK_MONOTONIC) - begin.wall, now(CLOCK_PROCESS_CPUTIME_ID) - begin.cpu};
+  return (struct times){now(CLOCK_MONOTONIC) - begin.wall, now_of_cpu() - begin.cpu};
 }
 
 static int by_value(const void *a, const void *b) {
@@ -98,29 +117,29 @@ static void tell(const char *what, double *theirs, double *ours, int rounds) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) fail("usage", "time_links THEIRS OURS ARCH ROUNDS OBJECT...");
+  if (argc < 6) fail("usage", "time_links THEIRS OURS ARCH ROUNDS INPUT...");
   int both = strcmp(argv[1], "-"), rounds = atoi(argv[4]), count = argc - 5;
   struct library libraries[2] = {load(argv[both ? 1 : 2]), load(argv[2])};
   char arch[64];
   snprintf(arch, sizeof arch, "-arch=%s", argv[3]);
-  struct object *objects = calloc(count, sizeof *objects);
+  struct input *inputs = calloc(count, sizeof *inputs);
   for (int i = 0; i < count; i++) {
     FILE *file = fopen(argv[5 + i], "rb");
     if (!file || fseek(file, 0, SEEK_END)) fail(argv[5 + i], "cannot be read");
-    objects[i] = (struct object){argv[5 + i], NULL, ftell(file)};
-    objects[i].bytes = malloc(objects[i].size);
+    inputs[i] = (struct input){argv[5 + i], kind_of(argv[5 + i]), NULL, ftell(file)};
+    inputs[i].bytes = malloc(inputs[i].size);
     rewind(file);
-    if (fread(objects[i].bytes, 1, objects[i].size, file) != objects[i].size) fail(argv[5 + i], "cannot be read");
+    if (fread(inputs[i].bytes, 1, inputs[i].size, file) != inputs[i].size) fail(argv[5 + i], "cannot be read");
     fclose(file);
   }
   double *times[4];
   for (int i = 0; i < 4; i++) times[i] = calloc(rounds, sizeof **times);
   /* What is set up once is not counted. */
-  for (int turn = 0; turn < 4; turn++) one_link(&libraries[turn % 2], arch, objects, count);
+  for (int turn = 0; turn < 4; turn++) one_link(&libraries[turn % 2], arch, inputs, count);
   for (int round = 0; round < rounds; round++)
     for (int turn = 0; turn < 2; turn++) {
       int which = (round + turn) % 2;
-      struct times taken = one_link(&libraries[which], arch, objects, count);
+      struct times taken = one_link(&libraries[which], arch, inputs, count);
       times[which][round] = taken.wall;
       times[2 + which][round] = taken.cpu;
     }

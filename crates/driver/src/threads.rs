@@ -40,7 +40,8 @@ pub(crate) fn overlaps(options: &CommandOptions, session: &Session) -> bool {
 /// True if a link may do work that can turn out to be in vain beside work that it needs: `options`
 /// ask for threads, or else `session` may have some and, as far as one look can tell, two
 /// processors have nothing to do but this link, of which `own` threads run.
-pub(crate) fn has_room(options: &CommandOptions, session: &Session, own: usize) -> bool {
+#[must_use]
+pub fn has_room(options: &CommandOptions, session: &Session, own: usize) -> bool {
     let asks = options.number(OptionId::Threads).is_some_and(|asked| asked > 0);
     overlaps(options, session) && (asks || others_running(own) + 2 <= cores())
 }

@@ -53,7 +53,7 @@ fn caught(work: impl FnOnce() -> ResultCode) -> c_int {
 
 /// Bytes of stack on which everything is done that a program may ask for, NVIDIA's compiler of
 /// LTO-IR included.
-const STACK: usize = 8 << 20;
+pub(crate) const STACK: usize = 8 << 20;
 /// A thread that has as much left does the work itself.
 const ENOUGH_STACK: usize = 1 << 20;
 

@@ -18,4 +18,5 @@ mod interface;
 pub mod link;
 mod lto;
 pub mod options;
+mod partial;
 pub mod result;

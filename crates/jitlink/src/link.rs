@@ -21,8 +21,9 @@ use culd_lto::NvJitLink;
 
 use crate::home;
 use crate::interface::INTERFACE;
-use crate::lto::{self, Kept, LtoCode, LtoPart};
+use crate::lto;
 use crate::options::{self, JitOptions, Refusal};
+use crate::partial::{Kept, LtoCode, LtoPart, partial};
 use crate::result::{InputType, ResultCode};
 
 /// The name of NVIDIA's library in the tool note; ours has the same length in bytes.
@@ -220,7 +221,7 @@ impl JitLink {
         if format == Format::Ptx && self.options.as_ref().is_ok_and(|options| options.is_virtual) {
             return Err(self.ptx_of_virtual(plain, name));
         }
-        let cubins = self.unpack((kind, format), name, bytes, None).inspect_err(|(code, _)| {
+        let cubins = self.unpack((kind, format), name, bytes).inspect_err(|(code, _)| {
             self.ptx_failed |= *code == ResultCode::PtxCompile;
             self.has_refused_code |= self.ptx_failed;
         })?;
@@ -252,12 +253,12 @@ impl JitLink {
         (ResultCode::PtxCompile, text)
     }
 
-    /// Logs the time of a step that ends, with `-time`.
-    fn log_step(&mut self, step: &str) {
+    /// Logs the time of a step that ended at `end`, with `-time`.
+    fn log_step(&mut self, step: &str, end: Instant) {
         if self.options.as_ref().is_ok_and(|options| options.time) {
-            let time = self.step_began.elapsed().as_secs_f64() * 1e3;
+            let time = end.duration_since(self.step_began).as_secs_f64() * 1e3;
             let _ = writeln!(self.infos, "{step}: {time:.6}");
-            self.step_began = Instant::now();
+            self.step_began = end;
         }
     }
 
@@ -266,7 +267,7 @@ impl JitLink {
         let Ok(options) = &self.options else { return };
         // Without `-time` the cubin's release is not looked up.
         if options.time && options.dialect([cubin]).jit_logs_cubins {
-            self.log_step("nvJitLink time until Add_Cubin");
+            self.log_step("nvJitLink time until Add_Cubin", Instant::now());
         }
     }
 
@@ -293,13 +294,12 @@ impl JitLink {
         }
     }
 
-    /// The cubins in an input. PTX is compiled by `ahead`, if that was started for it.
+    /// The cubins in an input.
     fn unpack(
         &mut self,
         (kind, format): (InputType, Format),
         name: Option<&str>,
         bytes: &[u8],
-        ahead: Option<PtxasAhead>,
     ) -> Result<Vec<NamedCubin>, Refusal> {
         let shown = name.unwrap_or(NO_NAME);
         let Ok(options) = &mut self.options else { return Ok(Vec::new()) };
@@ -314,23 +314,7 @@ impl JitLink {
         }
         // The input may have PTX in it.
         set_compiler(options);
-        let item = InputItem {
-            name: shown.to_owned(),
-            kind: InputKind::Any,
-            content: Content::Bytes(bytes.into()),
-        };
-        let session = Session::serial();
-        let request = LinkRequest {
-            options: &options.options,
-            target: Target::Real(options.arch),
-            items: &[item],
-            index: None,
-            session: &session,
-            account: false,
-        };
-        let (mut cubins, outcome) = culd_driver::unpack(request, ahead);
-        // Members have the name of their archive.
-        cubins.iter_mut().for_each(|cubin| shown.clone_into(&mut cubin.name));
+        let (mut cubins, outcome) = unpacked(options, shown, bytes, None, &Session::serial());
         let said = self.add_lines(outcome, name);
         // Of an archive, the members in front of the first without code for the target are linked.
         if said.is_err() && format == Format::Archive && self.state.is_open() {
@@ -435,10 +419,10 @@ impl JitLink {
             _ if self.lto_ir.is_some() || !self.state.is_open() => return ResultCode::Internal,
             _ => {}
         }
-        self.log_step("nvJitLink time until Complete");
+        self.log_step("nvJitLink time until Complete", Instant::now());
         let result = self.link();
         if result.is_ok() {
-            self.log_step("nvJitLinkComplete time to finish");
+            self.log_step("nvJitLinkComplete time to finish", Instant::now());
         }
         result.map_or_else(|refusal| self.refuse(refusal), |()| ResultCode::Success)
     }
@@ -488,17 +472,20 @@ impl JitLink {
         let (Ok(options), Some(Ok(compiler))) = (&mut self.options, &self.compiler) else {
             return Ok(());
         };
-        // It loads while there is no PTX yet.
         set_compiler(options);
-        let ahead = PtxasAhead::for_ptx(&options.options, options.arch);
-        let made = lto::partial(compiler, options, &self.lto, &self.cubins, kept);
-        let LtoPart { code, may_lack } = self.keep_rest(made)?;
-        self.log_step("nvJitLinkComplete time to create PTX");
+        let options = &*options;
         let name = lto::NAME;
+        let compile = |ptx: &[u8], ahead: Option<PtxasAhead>, session: &Session| {
+            unpacked(options, name, ptx, ahead, session)
+        };
+        let made = partial(compiler, options, &self.lto, &self.cubins, kept, compile);
+        let LtoPart { code, text_made, may_lack } = self.keep_rest(made)?;
+        self.log_step("nvJitLinkComplete time to create PTX", text_made);
         let cubins = match code {
             LtoCode::Object(bytes) => vec![NamedCubin { name: name.to_owned(), bytes }],
-            LtoCode::Ptx(ptx) => {
-                self.unpack((InputType::Ptx, Format::Ptx), Some(name), &ptx, ahead)?
+            LtoCode::Compiled((cubins, outcome)) => {
+                self.add_lines(outcome, Some(name))?;
+                cubins
             }
         };
         cubins.iter().for_each(|cubin| self.log_cubin(&cubin.bytes));
@@ -536,7 +523,7 @@ impl JitLink {
         let inputs: Vec<Input<'_>> = cubins()
             .map(|cubin| Input { name: &cubin.name, bytes: &cubin.bytes, system: false })
             .collect();
-        let outcome = culd_link::link(&Session::with_threads(0), &inputs, &link_options);
+        let outcome = culd_link::link(&options.session(), &inputs, &link_options);
         let failed = outcome.image.is_none();
         let ended = match options.lto || !dialect.jit_logs_cubins {
             true => "finish",
@@ -619,6 +606,34 @@ fn index_file(path: &Path) -> Result<(Option<IndexFile>, String), Refusal> {
         _ if is_file => refused(format!("ERROR: Could not read file '{path}'\n")),
         _ => refused(format!("ERROR: File '{path}' does not exist\n")),
     }
+}
+
+/// The cubins in an input that are linked, which have its name, and the driver's lines about it.
+/// PTX is compiled by `ahead`, if that was started for it.
+fn unpacked(
+    options: &JitOptions,
+    name: &str,
+    bytes: &[u8],
+    ahead: Option<PtxasAhead>,
+    session: &Session,
+) -> (Vec<NamedCubin>, RunOutcome) {
+    let item = InputItem {
+        name: name.to_owned(),
+        kind: InputKind::Any,
+        content: Content::Bytes(bytes.into()),
+    };
+    let request = LinkRequest {
+        options: &options.options,
+        target: Target::Real(options.arch),
+        items: &[item],
+        index: None,
+        session,
+        account: false,
+    };
+    let (mut cubins, outcome) = culd_driver::unpack(request, ahead);
+    // Members have the name of their archive.
+    cubins.iter_mut().for_each(|cubin| name.clone_into(&mut cubin.name));
+    (cubins, outcome)
 }
 
 /// True for a cubin without Mercury.

@@ -6,15 +6,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use culd_driver::{LtoObject, NamedCubin, OptionId};
+use culd_driver::NamedCubin;
 use culd_fatbin::container::{ImageKind, containers};
 use culd_fatbin::host::HostObject;
 use culd_fatbin::{Format, archive, sniff};
-use culd_lto::{
-    CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget, NvJitLink, OPEN_ROOTS,
-};
+use culd_lto::{CompileInputKind, CompileOutput, CompileTask, LtoError, LtoTarget, NvJitLink};
 
 use crate::home;
 use crate::link::name_in_logs;
@@ -27,11 +25,6 @@ pub(crate) const NAME: &str = "ltoPtx";
 /// Options that are ours to follow, or come on their own.
 const OURS: &[&str] = &["-arch=", "-dlto", "-lto", "-ptx", "-r", "-time", "-uidx=", "-verbose"];
 
-/// Options about used names, which the link follows.
-const SELECTING: &[&str] = &["-kernels-used=", "-variables-used="];
-/// The option with which variables are dropped that LTO-IR does not use.
-const DROPS_VARIABLES: &str = "-optimize-unused-variables";
-
 /// An input for the compiler of LTO-IR.
 #[derive(Debug)]
 pub(crate) struct LtoInput {
@@ -41,7 +34,7 @@ pub(crate) struct LtoInput {
 }
 
 impl LtoInput {
-    fn borrow(&self) -> culd_lto::CompileInput<'_> {
+    pub(crate) fn borrow(&self) -> culd_lto::CompileInput<'_> {
         culd_lto::CompileInput { kind: self.kind, name: &self.name, bytes: &self.bytes }
     }
 }
@@ -89,7 +82,7 @@ fn has_lto(bytes: &[u8], sm: u32) -> bool {
 }
 
 /// Toolkits that may have NVIDIA's libraries.
-fn toolkits(options: &JitOptions) -> Vec<PathBuf> {
+pub(crate) fn toolkits(options: &JitOptions) -> Vec<PathBuf> {
     let mut toolkits = home::toolkits().to_vec();
     toolkits.extend(culd_driver::toolkit_homes(&options.options));
     toolkits
@@ -158,131 +151,13 @@ pub(crate) fn whole(
     Ok(LtoCompilation { code: bytes, lto_ir, logs })
 }
 
-/// What is kept of LTO-IR that is linked with other code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// As NVIDIA's library has it: what LTO-IR uses itself that names no function of other code, a
-    /// program of its own; else all that other code can see.
-    Used,
-    /// All that other code can see, where NVIDIA's library fails.
-    Visible,
-}
-
-/// The output of NVIDIA's library for LTO-IR in a link with other code.
-#[derive(Debug)]
-pub(crate) struct LtoPart {
-    pub(crate) code: LtoCode,
-    /// It has only what the LTO-IR uses itself, so other code may lack something.
-    pub(crate) may_lack: bool,
-}
-
-/// Code of LTO-IR.
-#[derive(Debug)]
-pub(crate) enum LtoCode {
-    /// PTX with all that is kept.
-    Ptx(Vec<u8>),
-    /// An object, if there is no libnvvm. It has been linked once.
-    Object(Vec<u8>),
-}
-
-/// Has LTO-IR compiled that is linked with `others`.
-pub(crate) fn partial(
-    compiler: &NvJitLink,
-    options: &JitOptions,
-    inputs: &[LtoInput],
-    others: &[NamedCubin],
-    kept: Kept,
-) -> Result<LtoCompilation<LtoPart>, CompileFailure> {
-    let inputs: Vec<culd_lto::CompileInput<'_>> = inputs.iter().map(LtoInput::borrow).collect();
-    let nvvm = culd_lto::find_nvvm(compiler.path(), &toolkits(options));
-    let part = PartialLink { compiler, options, inputs, others, kept, nvvm };
-    let CompileOutput { bytes, lto_ir, log, infos } = part.object()?;
-    let object = LtoObject::of(&bytes);
-    // The library repeats lines of ptxas.
-    let infos = lines(&infos, is_about_lto_ir);
-    let is_program = kept == Kept::Used && object.is_program();
-    // The text in an object has no comments.
-    let text = object.text().filter(|_| !options.options.keeps_ptx());
-    // That of a program has all that other code can see, but before 13.3.
-    let relocatable = options.options.flag(OptionId::Relocatable);
-    let compiled_again =
-        is_program && !relocatable && (text.is_none() || !compiler.needs_other_code());
-    let code = match (text, &part.nvvm) {
-        _ if compiled_again => LtoCode::Ptx(part.run(&["-ptx"], LtoTarget::Ptx, None)?.bytes),
-        (Some(text), _) => LtoCode::Ptx(text.to_vec()),
-        (None, Some(nvvm)) => LtoCode::Ptx(part.text_by_names(nvvm, &object)?),
-        (None, None) => LtoCode::Object(bytes),
-    };
-    let drops = options.words.iter().any(|word| word == DROPS_VARIABLES);
-    let code = LtoPart { code, may_lack: kept == Kept::Used && (is_program || drops) };
-    Ok(LtoCompilation { code, lto_ir, logs: Logs { errors: log, infos } })
-}
-
-/// LTO-IR in a link with other code.
-struct PartialLink<'l> {
-    compiler: &'l NvJitLink,
-    options: &'l JitOptions,
-    inputs: Vec<culd_lto::CompileInput<'l>>,
-    others: &'l [NamedCubin],
-    kept: Kept,
-    /// NVIDIA's libnvvm.
-    nvvm: Option<PathBuf>,
-}
-
-impl PartialLink<'_> {
-    /// What the library makes with the options `own` beside those of the link, and with a module of
-    /// names.
-    fn run(
-        &self,
-        own: &[&str],
-        want: LtoTarget,
-        roots: Option<&[u8]>,
-    ) -> Result<CompileOutput, CompileFailure> {
-        let mut words = words(self.options, own)?;
-        words.retain(|word| !SELECTING.iter().any(|option| word.starts_with(option)));
-        words.retain(|word| self.kept == Kept::Used || word != DROPS_VARIABLES);
-        words.iter_mut().for_each(|word| *word = in_one_text(word));
-        if want == LtoTarget::Object && self.nvvm.is_some() {
-            culd_driver::without_use_of_code(&mut words);
-        }
-        let task = CompileTask { options: &words, inputs: &self.inputs, want, roots };
-        self.compiler.compile(&task).map_err(refusal)
-    }
-
-    /// LTO-IR of a module of names.
-    fn roots(&self, nvvm: &Path, text: &str) -> Result<Vec<u8>, CompileFailure> {
-        let words = words(self.options, &[])?;
-        let arch = words.first().map_or("", String::as_str);
-        culd_lto::lto_ir(nvvm, text, arch).map_err(refusal)
-    }
-
-    /// An object of all LTO-IR.
-    fn object(&self) -> Result<CompileOutput, CompileFailure> {
-        // With `-g` ptxas keeps the text by itself.
-        let keeps = self.options.options.flag(OptionId::Debug);
-        let mut own = vec!["-r"];
-        own.extend((!keeps).then_some(culd_driver::LTO_TEXT_OPTION));
-        // Before 13.3 the object of a program has what it uses itself, and nothing else.
-        let drops = self.kept == Kept::Visible && self.compiler.needs_other_code();
-        self.run(&own, LtoTarget::Object, drops.then_some(OPEN_ROOTS))
-    }
-
-    /// PTX in which the names stay that `object` tells.
-    fn text_by_names(&self, nvvm: &Path, object: &LtoObject) -> Result<Vec<u8>, CompileFailure> {
-        let roots = object.roots(self.others);
-        let roots = roots.map(|text| self.roots(nvvm, &text)).transpose()?;
-        let made = self.run(&["-ptx"], LtoTarget::Ptx, roots.as_deref())?;
-        Ok(object.like_text(made.bytes))
-    }
-}
-
 /// The words that say what comes out of a program of LTO-IR alone.
 fn output_words(options: &JitOptions) -> &'static [&'static str] {
     if options.ptx { &["-ptx"] } else { &[] }
 }
 
 /// The words for NVIDIA's library, with some of our own.
-fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
+pub(crate) fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
     let kind = if options.is_virtual { "compute_" } else { "sm_" };
     let name = options.arch.name.trim_start_matches("sm_");
     let mut words = vec![format!("-arch={kind}{name}"), "-lto".to_owned()];
@@ -302,15 +177,6 @@ fn words(options: &JitOptions, own: &[&str]) -> Result<Vec<String>, Refusal> {
     Ok(words)
 }
 
-/// `word`, but for the option that makes several texts of a program and links their code: only one
-/// of them could be had (docs/JITLINK.md, LTO, *extended*).
-fn in_one_text(word: &str) -> String {
-    match word.strip_prefix("-split-compile-extended=") {
-        Some(threads) => format!("-split-compile={threads}"),
-        None => word.to_owned(),
-    }
-}
-
 /// `part` of `word` for NVIDIA's library, which takes UTF-8 only.
 fn text<'w>(word: &OsStr, part: &'w OsStr) -> Result<&'w str, Refusal> {
     part.to_str().ok_or_else(|| {
@@ -326,14 +192,8 @@ fn without_times(infos: &str) -> String {
     lines(infos, |line| !TIMES.iter().any(|time| line.starts_with(time)))
 }
 
-/// True for a line about the LTO-IR as a whole: `INFO: NVVM70 LTOIR Container created (8908 bytes)`
-/// of 13.5, `SUCCESS: ...` of 13.4.
-fn is_about_lto_ir(line: &str) -> bool {
-    ["INFO: ", "SUCCESS: "].iter().any(|begin| line.starts_with(begin))
-}
-
 /// The lines of `text` that are `wanted`.
-fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
+pub(crate) fn lines(text: &str, wanted: impl Fn(&str) -> bool) -> String {
     text.split_inclusive('\n').filter(|line| wanted(line)).collect()
 }
 
@@ -351,7 +211,8 @@ impl From<Refusal> for CompileFailure {
     }
 }
 
-fn refusal(error: LtoError) -> CompileFailure {
+/// The reason in `error`, as a log has it.
+pub(crate) fn refusal(error: LtoError) -> CompileFailure {
     let said = format!("error   : LTO-IR cannot be compiled: {error}\n");
     match error {
         LtoError::Refused { code, log, infos, lto_ir, .. } => {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use culd_cubin::arch::{ARCHS, Arch, Variant};
 use culd_driver::{CommandOptions, OptionId, Target};
-use culd_link::Dialect;
+use culd_link::{Dialect, Session};
 
 use crate::interface::INTERFACE;
 use crate::link::name_in_logs;
@@ -48,6 +48,12 @@ impl JitOptions {
         let named = culd_driver::named_dialect(&self.options);
         named.unwrap_or_else(|| INTERFACE.dialect(self.arch, cubins))
     }
+
+    /// A session with the threads that were asked for, or one for each core.
+    pub fn session(&self) -> Session {
+        let asked = self.options.number(OptionId::Threads).and_then(|count| count.try_into().ok());
+        Session::with_threads(asked.unwrap_or(0).min(culd_driver::most_threads()))
+    }
 }
 
 /// The reason for a missing handle: the code, and the error log.
@@ -71,10 +77,14 @@ const FLAGS: &[&str] = &[
 /// Which release's rules are followed; an option that NVIDIA's library has not.
 const DIALECT: &str = "-dialect=";
 
+/// The number of threads of a link; an option that NVIDIA's library has not, either.
+const THREADS: &str = "-threads=";
+
 /// Options with a value, and whether there must be one.
 const VALUES: &[(&str, bool)] = &[
     ("-arch=", true),
     (DIALECT, true),
+    (THREADS, true),
     ("-fma=", false),
     ("-ftz=", false),
     ("-jump-table-density=", false),
@@ -102,6 +112,7 @@ const TOO_LARGE: i64 = 1000;
 struct GivenOptions {
     arch: Option<(&'static Arch, bool)>,
     dialect: Option<&'static Dialect>,
+    threads: Option<u16>,
     debug: bool,
     relocatable: bool,
     lto: bool,
@@ -137,6 +148,11 @@ pub fn parse(words: &[OsString]) -> Result<JitOptions, Refusal> {
         return Err((ResultCode::UnrecognizedArch, text));
     }
     Ok(given.finish(arch, is_virtual, words))
+}
+
+/// The refusal of an option that is not known.
+fn unknown(word: &str) -> Refusal {
+    (ResultCode::UnrecognizedOption, format!("unrecognized option: {word}\n"))
 }
 
 impl GivenOptions {
@@ -213,11 +229,10 @@ impl GivenOptions {
         match name {
             "-arch=" => self.arch = Some(arch(value, word)?),
             DIALECT => {
-                let unknown =
-                    || (ResultCode::UnrecognizedOption, format!("unrecognized option: {word}\n"));
-                let release = (value != "auto").then(|| value.parse().map_err(|_| unknown()));
+                let release = (value != "auto").then(|| value.parse().map_err(|_| unknown(word)));
                 self.dialect = release.transpose()?;
             }
+            THREADS => self.threads = Some(value.parse().map_err(|_| unknown(word))?),
             "-kernels-used=" => self.kernels.push(value.into()),
             "-variables-used=" => self.variables.push(value.into()),
             "-maxrregcount=" => self.ptxas.push(word.into()),
@@ -261,6 +276,9 @@ impl GivenOptions {
         if let Some(dialect) = self.dialect {
             options.set(OptionId::Dialect, [dialect.to_string()]);
         }
+        if let Some(threads) = self.threads {
+            options.set(OptionId::Threads, [threads.to_string()]);
+        }
         if let Some(level) = self.level {
             options.set(OptionId::FastCompile, [level]);
         }
@@ -268,9 +286,10 @@ impl GivenOptions {
             options.set(id, list);
         }
         let (lto, ptx, verbose, time) = (self.lto, self.ptx, self.verbose, self.time);
-        let words = words.iter();
-        let words = words.filter(|word| !word.as_bytes().starts_with(DIALECT.as_bytes()));
-        let words = words.cloned().collect();
+        let is_own = |word: &OsString| {
+            [DIALECT, THREADS].iter().any(|own| word.as_bytes().starts_with(own.as_bytes()))
+        };
+        let words = words.iter().filter(|word| !is_own(word)).cloned().collect();
         let index = self.index;
         let has_compiler = false;
         JitOptions {
@@ -417,6 +436,24 @@ mod tests {
         let words = |release| ["-arch=sm_107", release];
         assert_eq!(code(&words("-dialect=13.4")), ResultCode::Success);
         assert_eq!(code(&words("-dialect=13.3")), ResultCode::UnrecognizedArch);
+    }
+
+    #[test]
+    fn threads_can_be_asked_for() {
+        let options = |word: &str| parse(&["-arch=sm_90".into(), word.into()]);
+        for (word, lanes) in
+            [("-threads=1", Some(1)), ("-threads=2", Some(2)), ("-threads=0", None)]
+        {
+            let options = options(word).unwrap();
+            let (asked, all) = (options.session(), Session::with_threads(0));
+            assert_eq!(asked.most_lanes(), lanes.unwrap_or(all.most_lanes()), "{word}");
+            // NVIDIA's library does not know it.
+            assert_eq!(options.words, ["-arch=sm_90"]);
+        }
+        for word in ["-threads=", "-threads", "-threads=x", "-threads=-1", "-threads=70000"] {
+            let refused = options(word).map_err(|refusal| refusal.0);
+            assert_eq!(refused.err(), Some(ResultCode::UnrecognizedOption), "{word}");
+        }
     }
 
     #[test]

@@ -11,12 +11,13 @@ use std::panic::{self, AssertUnwindSafe};
 
 use culd_text::message;
 use nix::libc;
-use nix::sched::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdout, fork, getpid, getppid};
 use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::processor::BusyProcessor;
 
 /// The threads of this process.
 const THREADS: &str = "/proc/self/task";
@@ -42,13 +43,13 @@ impl ProcessCopy {
         let (made, writer) = io::pipe()?;
         let said = File::from(memfd_create(c"said", MemfdFlags::CLOEXEC)?);
         let parent = getpid();
-        let processor = sched_getcpu().ok();
+        let processor = BusyProcessor::of_this_thread();
         // SAFETY: this is the only thread: no lock is held, and no memory is being changed.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => Ok(ProcessCopy { process: child, made, said }),
             ForkResult::Child => {
                 if let Some(processor) = processor {
-                    leave(processor);
+                    processor.leave();
                 }
                 let work = AssertUnwindSafe(|| do_work(parent, &said, writer, work));
                 let status = match panic::catch_unwind(work) {
@@ -79,19 +80,6 @@ impl Drop for ProcessCopy {
         // Nothing is left to be read from it.
         let _ = kill(self.process, Signal::SIGKILL);
         let _ = waitpid(self.process, None);
-    }
-}
-
-/// Moves this process to another processor, if there is one for it. A copy starts on that of the
-/// original if all are busy at that moment. Linux 6.18 left both there, in turns of 4 ms, while the
-/// other processor did nothing for 20 ms.
-fn leave(processor: usize) {
-    let pid = Pid::from_raw(0);
-    let Ok(all) = sched_getaffinity(pid) else { return };
-    let mut others = all;
-    if others.unset(processor).is_ok() && sched_setaffinity(pid, &others).is_ok() {
-        // It has moved. From here on it may be anywhere again.
-        let _ = sched_setaffinity(pid, &all);
     }
 }
 

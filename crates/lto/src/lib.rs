@@ -18,6 +18,11 @@ mod copy;
 mod copy;
 mod nvidia;
 mod other_code;
+#[cfg(target_os = "linux")]
+mod processor;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_processor.rs"]
+mod processor;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -27,6 +32,7 @@ use thiserror::Error;
 pub use copy::ProcessCopy;
 pub use nvidia::{NvJitLink, lto_ir};
 pub use other_code::{OPEN_ROOTS, OPEN_ROOTS_TEXT};
+pub use processor::BusyProcessor;
 
 /// The files that are looked for in a folder, the first one first. NVIDIA's library has the longer
 /// name where culd's has taken its place.

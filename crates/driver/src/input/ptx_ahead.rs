@@ -23,7 +23,7 @@ use super::ptx::{OUTPUT_NAME, PtxCompiler, TEXT_NAME, enter_folder};
 use crate::options::CommandOptions;
 use crate::options::dialect;
 use crate::os::child::{RunningCompiler, Streams};
-use crate::os::host::{FileLease, MovedProcess};
+use crate::os::host::{FileLease, MovedProcess, this_thread};
 use crate::os::place;
 use crate::os::scratch::Scratch;
 
@@ -52,6 +52,11 @@ impl PtxasAhead {
     /// It takes the processor over on which the process `maker` has made the text.
     pub(crate) fn take_over(&mut self, maker: u32) {
         self.maker = Some(maker);
+    }
+
+    /// It takes the processor over on which the calling thread has made the text.
+    pub fn take_over_here(&mut self) {
+        self.maker = this_thread();
     }
 
     /// Waits until it runs.

@@ -3,11 +3,16 @@
 //! In: an object that NVIDIA's libnvJitLink made of all LTO-IR, and the other cubins of the link.
 //! Out: names, PTX, and whether the LTO-IR is a program of its own.
 
-use super::link::needed;
+use super::link::{needed, up_to_nul};
 use super::order::in_order_of;
 use super::outline::Outline;
-use super::text::{ObjectText, as_in_object};
+use super::text::{ObjectText, SourceLines, as_in_object, is_same};
 use crate::input::NamedCubin;
+
+/// True if `ptx` names a function that neither it nor the driver defines.
+pub fn needs_other_code(ptx: &[u8]) -> bool {
+    Outline::of_ptx(up_to_nul(ptx)).open().is_some()
+}
 
 /// An object of LTO-IR.
 pub struct LtoObject {
@@ -27,6 +32,13 @@ impl LtoObject {
     /// The PTX of which it was made, if it is there and lacks nothing.
     pub fn text(&self) -> Option<&[u8]> {
         self.text.as_ref().filter(|text| text.is_complete).map(|text| text.ptx.as_slice())
+    }
+
+    /// True if `ptx`, a text of the library's, is [`LtoObject::text`] but for what an object loses:
+    /// comments, blanks and empty lines.
+    pub fn has_text(&self, ptx: &[u8]) -> bool {
+        // The library's text ends like one of C.
+        self.text().is_some_and(|text| is_same(up_to_nul(ptx), text, SourceLines::Kept))
     }
 
     /// NVVM IR that names the definitions that must stay in a link with the cubins `others`: its
@@ -52,5 +64,40 @@ impl LtoObject {
         let mut ptx = as_in_object(text, ordered.map_or(ptx, String::into_bytes));
         ptx.extend(end);
         ptx
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_the_library_is_that_of_an_object_without_its_comments() {
+        let of = |is_complete| {
+            let ptx = b".func f\n{\nret;\n}\n".to_vec();
+            LtoObject { outline: None, text: Some(ObjectText { ptx, is_complete }) }
+        };
+        let text = b"//\n.func f\n{\n\tret; // done\n\n}\n\0";
+        assert!(of(true).has_text(text));
+        assert!(!of(true).has_text(b".func f\n{\nexit;\n}\n\0"));
+        // Its lines of source files are lost.
+        assert!(!of(false).has_text(text));
+        assert!(!LtoObject::of(b"").has_text(b""));
+    }
+
+    #[test]
+    fn other_code_is_needed_for_functions_that_nothing_defines() {
+        let text = |declared: &str| {
+            format!(
+                ".version 9.0\n.target sm_90\n.address_size 64\n{declared}\n\
+                 .visible .entry k()\n{{\nret;\n}}\n\0"
+            )
+        };
+        let needs = |declared: &str| needs_other_code(text(declared).as_bytes());
+        assert!(!needs(""));
+        assert!(needs(".extern .func f\n()\n;"));
+        assert!(!needs(".extern .global .align 4 .u32 v;"));
+        // The driver has it.
+        assert!(!needs(".extern .func (.param .b32 r) vprintf\n(.param .b64 f, .param .b64 a)\n;"));
     }
 }

@@ -152,11 +152,34 @@ const NVRTC_SOURCES: [&str; 10] =
 /// The call that makes a link.
 const COMPLETE: &str = "complete";
 
+/// Links that are timed: LTO-IR alone, programs of their own with a cubin, LTO-IR and a cubin that
+/// need each other, PTX.
+const TIMED: [&str; 5] = [
+    "more.ltoir parts.ltoir",
+    "calls.ltoir b.cubin",
+    "fast.ltoir slow.cubin",
+    "parts.ltoir more.cubin",
+    "c.ptx b.cubin",
+];
+/// Links of each library that are timed.
+const ROUNDS: &str = "41";
+
 /// The maker of the inputs.
 enum InputMaker {
     Nvcc,
     /// The library, in its own environment.
     Nvrtc(PathBuf),
+}
+
+impl InputMaker {
+    /// An option of our library: both ways to code of LTO-IR are compared, one after the other and
+    /// at the same time, whatever else the machine does.
+    fn own_option(&self) -> &'static str {
+        match self {
+            InputMaker::Nvcc => "-threads=2",
+            InputMaker::Nvrtc(_) => "-threads=1",
+        }
+    }
 }
 
 struct LtoRow {
@@ -183,6 +206,44 @@ pub(super) fn run(
     Ok(())
 }
 
+/// Times links by the libraries of `releases`, and by ours with these.
+pub(super) fn times(
+    bench: &JitLinkBench,
+    releases: &str,
+    archs: &[String],
+    work: &Path,
+) -> Result<()> {
+    println!("us of NVIDIA's, us of ours, median of the ratios");
+    for release in releases.split(',') {
+        let oracle = workspace::oracle_of(release.parse()?)?;
+        for arch in archs {
+            let dir = work.join(format!("lto-{release}-sm_{arch}"));
+            fs::create_dir_all(&dir)?;
+            for row in TIMED {
+                let inputs: Vec<&str> = row.split(' ').collect();
+                for name in &inputs {
+                    sources::make(&oracle, &format!("sm_{arch}"), &dir, name)?;
+                }
+                let original = oracle.toolkit_library("libnvJitLink.so.13");
+                let mut timer = Command::new(&bench.timer);
+                timer.args([&original, &bench.under_test]).arg(format!("sm_{arch}")).arg(ROUNDS);
+                set_toolkit(timer.args(inputs).current_dir(&dir), &oracle);
+                let run = process::run(&mut timer, LIMIT).context("time_links")?;
+                ensure!(run.status.success(), "time_links {row}: {}", run.stderr_text());
+                println!("{release} sm_{arch} {row}\n{}", String::from_utf8_lossy(&run.stdout));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has our library in `command` use NVIDIA's programs of `oracle`.
+fn set_toolkit(command: &mut Command, oracle: &Oracle) {
+    command.env("CULD_NVJITLINK", oracle.toolkit_library("libnvJitLink.so.13"));
+    command.env("CULD_PTXAS", oracle.toolkit().join("bin/ptxas"));
+    command.env("CUDA_HOME", oracle.toolkit());
+}
+
 /// Compares the links of one release for one target, with inputs of one maker.
 fn links(
     bench: &JitLinkBench,
@@ -206,7 +267,8 @@ fn links(
     let path = dir.join("list");
     fs::write(&path, list)?;
     let theirs = transcript(bench, oracle, arch, &dir, None)?;
-    let ours = transcript(bench, oracle, arch, &dir, Some(&bench.under_test))?;
+    let ours =
+        transcript(bench, oracle, arch, &dir, Some((&bench.under_test, maker.own_option())))?;
     for (number, row) in rows.iter().enumerate() {
         let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
         let what = match (&row.listed, what) {
@@ -337,7 +399,7 @@ fn transcript(
     oracle: &Oracle,
     arch: &str,
     dir: &Path,
-    own: Option<&PathBuf>,
+    own: Option<(&PathBuf, &str)>,
 ) -> Result<CallTranscript> {
     let out = dir.join(if own.is_some() { "ours" } else { "theirs" });
     if out.exists() {
@@ -346,10 +408,12 @@ fn transcript(
     fs::create_dir_all(&out)?;
     let original = oracle.toolkit_library("libnvJitLink.so.13");
     let mut command = Command::new(&bench.program);
-    command.arg(own.unwrap_or(&original)).arg(dir.join("list")).arg(arch);
-    command.current_dir(dir).env("OUT", &out).env("CULD_NVJITLINK", &original);
-    command.env("CULD_PTXAS", oracle.toolkit().join("bin/ptxas"));
-    command.env("CUDA_HOME", oracle.toolkit());
+    let library = own.map_or(&original, |(library, _)| library);
+    command.arg(library).arg(dir.join("list")).arg(arch);
+    set_toolkit(command.current_dir(dir).env("OUT", &out), oracle);
+    if let Some((_, option)) = own {
+        command.env("OWN_OPTION", option);
+    }
     let run = process::run(&mut command, LIMIT)?;
     ensure!(run.status.success(), "{command:?}: {}: {}", run.status, run.stderr_text());
     Ok(groups(&String::from_utf8_lossy(&run.stdout)))

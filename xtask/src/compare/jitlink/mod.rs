@@ -38,7 +38,8 @@ pub(super) const SUITE: Suite = Suite {
   --lto R[,R]      links of LTO-IR by libnvJitLink of these releases instead (13.0 to 13.5), both with the
                    compiler of that release
   --numba          links of PTX and of LTO-IR by numba-cuda instead
-  --bench          times links of three small objects with both libraries in one process, in turns; compares nothing
+  --bench          times links of three small objects with both libraries in one process, in turns; with --lto, of
+                   LTO-IR and PTX; compares nothing
 ",
     run,
 };
@@ -189,6 +190,10 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
         checks.add("names", bench.names()?.as_deref());
     }
     if let Some(releases) = releases {
+        if times {
+            lto::times(&bench, &releases, &archs, &work)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         lto::run(&bench, &releases, &archs, &work, &mut checks)?;
         return Ok(checks.end());
     }

@@ -23,7 +23,7 @@ mod unix;
 #[cfg(feature = "ptx")]
 pub(crate) use lease::FileLease;
 #[cfg(feature = "ptx")]
-pub(crate) use moved::MovedProcess;
+pub(crate) use moved::{MovedProcess, this_thread};
 #[cfg(not(unix))]
 pub(crate) use plain::*;
 #[cfg(unix)]

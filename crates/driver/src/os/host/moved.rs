@@ -6,7 +6,7 @@
 use std::fs;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, gettid};
 
 /// The place of the processor among the fields of `/proc/PID/stat` behind the name, from 0.
 const PROCESSOR: usize = 36;
@@ -40,6 +40,11 @@ impl MovedProcess {
         // It may have ended.
         let _ = sched_setaffinity(self.process, &self.all);
     }
+}
+
+/// The number of the calling thread, that of a process to [`MovedProcess`].
+pub(crate) fn this_thread() -> Option<u32> {
+    gettid().as_raw().try_into().ok()
 }
 
 /// The processor in the text of `/proc/PID/stat`, where the process has run last.

@@ -2,6 +2,11 @@
 //!
 //! In, out, guaranteed: as for `moved.rs`.
 
+/// It is not asked for.
+pub(crate) fn this_thread() -> Option<u32> {
+    None
+}
+
 /// There is none.
 pub(crate) enum MovedProcess {}
 
