@@ -7,27 +7,33 @@
 //! result if one of the texts has anything but functions and variables, or if the other text lacks
 //! a function.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use super::source_lines::{self, SourceTables};
 
 /// What a text is made of at its outermost level.
 #[derive(Debug, PartialEq, Eq)]
-enum PtxItemKind {
+pub(super) enum PtxItemKind {
     Definition,
     Declaration,
     Variable,
 }
 
 #[derive(Debug)]
-struct PtxItem {
-    kind: PtxItemKind,
-    name: String,
-    text: String,
+pub(super) struct PtxItem {
+    pub(super) kind: PtxItemKind,
+    pub(super) name: String,
+    pub(super) text: String,
 }
 
 impl PtxItem {
+    /// The name in the comment in place of a variable.
+    pub(super) fn demoted_name(&self) -> Option<&str> {
+        let rest = self.text.strip_prefix("// ").filter(|_| is_of_demoted(&self.text))?;
+        rest.split(' ').next()
+    }
+
     /// The comment `line` in place of a variable.
     fn demoted(line: &str) -> Self {
         let (name, text) = (line.trim_end().to_owned(), line.to_owned());
@@ -45,6 +51,33 @@ struct PtxItems<'t> {
     has_blank: bool,
     /// The comments in front of functions, by their names.
     remarks: HashMap<&'t str, &'t str>,
+}
+
+/// `text` without the items whose places `select` gives; `None` if it gives none, or if the text is
+/// not understood.
+pub(super) fn without_items(
+    text: &str,
+    select: impl FnOnce(&[PtxItem]) -> Option<HashSet<usize>>,
+) -> Option<String> {
+    let (code, source_tables) = SourceTables::split(text)?;
+    let parsed = items(code)?;
+    let dropped = select(&parsed.items)?;
+    let kept = || (0..).zip(&parsed.items).filter(|(place, _)| !dropped.contains(place));
+    let of = |kind: PtxItemKind| kept().map(|(_, item)| item).filter(move |item| item.kind == kind);
+    let functions: Vec<&PtxItem> = of(PtxItemKind::Definition).collect();
+    let variables: Vec<&PtxItem> = of(PtxItemKind::Variable).collect();
+    let declared: Vec<&PtxItem> = of(PtxItemKind::Declaration).collect();
+    let places = declared.iter().map(|item| item.name.as_str()).zip(0..).collect();
+    let declarations = declarations(&functions, &variables, &declared, &places)?;
+    let made = parsed.assembled(code, &declarations, &variables, &functions);
+    source_tables.numbered_for_some(with_unnamed_counted(&made))
+}
+
+/// `text` with the numbers 1 to n behind the names of variables without names, in their order.
+fn with_unnamed_counted(text: &str) -> String {
+    let used: BTreeSet<usize> = numbers(text, UNNAMED).map(|(_, number)| number).collect();
+    let counted: HashMap<usize, usize> = used.into_iter().zip(1..).collect();
+    renumbered(text, UNNAMED, |number| counted.get(&number).copied().unwrap_or(number))
 }
 
 /// `text` in the order of `sibling`, the PTX next to the LTO-IR or that of an object; `None` if one
@@ -86,20 +119,33 @@ pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     let declared: Vec<&PtxItem> = of(PtxItemKind::Declaration).collect();
     let declarations =
         declarations(&functions, &variables, &declared, &place_of(PtxItemKind::Declaration))?;
-    let end = text.trim_end().len();
-    let tail = text.get(end..).and_then(|tail| tail.strip_prefix('\n')).unwrap_or_default();
-    let mut made = ours.header.to_owned();
-    let mut counted = Counted::default();
-    for (number, function) in functions.iter().enumerate() {
-        made.push_str(ours.remarks.get(function.name.as_str()).unwrap_or(&""));
-        if number == 0 {
-            declarations.iter().for_each(|text| made.push_str(text));
-            variables.iter().for_each(|item| made.push_str(&item.text));
-            made.push_str(if ours.has_blank { "\n" } else { "" });
+    source_tables.numbered(ours.assembled(text, &declarations, &variables, &functions))
+}
+
+impl PtxItems<'_> {
+    /// The text of these items, with the header and the end of `text`.
+    fn assembled(
+        &self,
+        text: &str,
+        declarations: &[String],
+        variables: &[&PtxItem],
+        functions: &[&PtxItem],
+    ) -> String {
+        let end = text.trim_end().len();
+        let tail = text.get(end..).and_then(|tail| tail.strip_prefix('\n')).unwrap_or_default();
+        let mut made = self.header.to_owned();
+        let mut counted = Counted::default();
+        for (number, function) in functions.iter().enumerate() {
+            made.push_str(self.remarks.get(function.name.as_str()).unwrap_or(&""));
+            if number == 0 {
+                declarations.iter().for_each(|text| made.push_str(text));
+                variables.iter().for_each(|item| made.push_str(&item.text));
+                made.push_str(if self.has_blank { "\n" } else { "" });
+            }
+            made.push_str(&numbered(&function.text, number, &mut counted));
         }
-        made.push_str(&numbered(&function.text, number, &mut counted));
+        made + tail
     }
-    source_tables.numbered(made + tail)
 }
 
 /// The function that the compiler has copied under `name`: it makes a copy for the space of a
@@ -141,16 +187,15 @@ fn places_of<'i>(
 /// `text` with the numbers that `other` gives variables without names (`__unnamed_1`, the texts of
 /// `assert`), as far as one there has the same contents.
 fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
-    const MARK: &str = "__unnamed_";
-    if !text.contains(MARK) {
+    if !text.contains(UNNAMED) {
         return None;
     }
     let unnamed = |text: &str| -> Option<Vec<(usize, String)>> {
         let items = items(text)?.items.into_iter();
         let items = items.filter(|item| item.kind == PtxItemKind::Variable);
         let number = |item: PtxItem| {
-            let number = item.name.strip_prefix(MARK)?.parse().ok()?;
-            Some((number, item.text.replacen(&item.name, MARK, 1)))
+            let number = item.name.strip_prefix(UNNAMED)?.parse().ok()?;
+            Some((number, item.text.replacen(&item.name, UNNAMED, 1)))
         };
         Some(items.filter_map(number).collect())
     };
@@ -169,7 +214,7 @@ fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
     counted.sort_unstable();
     let numbers: HashMap<usize, usize> =
         same.iter().map(|(_, number)| *number).zip(counted).collect();
-    Some(renumbered(text, MARK, |number| numbers.get(&number).copied().unwrap_or(number)))
+    Some(renumbered(text, UNNAMED, |number| numbers.get(&number).copied().unwrap_or(number)))
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that
@@ -227,6 +272,9 @@ const MARKS_OF_CALLS: [&str; 2] = ["callseq ", "prototype_"];
 
 /// The label at the end of a function with lines of source files.
 const END_OF_FUNCTION: &str = "$L__func_end";
+
+/// The start of the names of variables without names; a number follows.
+const UNNAMED: &str = "__unnamed_";
 
 /// What is counted through a text.
 #[derive(Default)]

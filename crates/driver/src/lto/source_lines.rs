@@ -57,8 +57,17 @@ impl<'t> SourceTables<'t> {
         rest.trim().is_empty().then_some((code, tables))
     }
 
-    /// `functions` and the tables, numbered by first use.
+    /// `functions`, which are all functions of the text, and the tables, numbered by first use.
     pub(super) fn numbered(&self, functions: String) -> Option<String> {
+        self.numbered_for(functions, true)
+    }
+
+    /// The same of some of the functions: the tables have what these use.
+    pub(super) fn numbered_for_some(&self, functions: String) -> Option<String> {
+        self.numbered_for(functions, false)
+    }
+
+    fn numbered_for(&self, functions: String, all: bool) -> Option<String> {
         if self.files.is_empty() {
             return Some(functions);
         }
@@ -71,16 +80,20 @@ impl<'t> SourceTables<'t> {
                 None => made += line,
             }
         }
-        for (number, name) in files.table(&self.files)? {
+        let names = names.table(&self.names, all)?;
+        // A blank line is in front of files, and with names behind these.
+        let moved = if names.is_empty() && !self.names.is_empty() { "\n" } else { "" };
+        made += moved;
+        for (number, name) in files.table(&self.files, all)? {
             made += &format!("{FILE}{number} {name}\n");
         }
-        if !self.names.is_empty() {
-            let names = names.table(&self.names)?.into_iter();
+        if !names.is_empty() {
+            let names = names.into_iter();
             let entries: Vec<String> =
                 names.map(|(number, data)| format!("{LABEL}{number}:\n{data}")).collect();
             made += &format!("{NAMES}{}{}{NAMES_END}", entries.join("\n"), self.names_end);
         }
-        made += self.end;
+        made += self.end.strip_suffix(moved).unwrap_or(self.end);
         Some(made)
     }
 }
@@ -133,11 +146,17 @@ impl FirstUses {
         Some(*self.numbers.entry(old.parse().ok()?).or_insert(next))
     }
 
-    /// The entries of `table` by their numbers. All of them must have a use.
-    fn table<'t>(&self, table: &BTreeMap<usize, &'t str>) -> Option<BTreeMap<usize, &'t str>> {
+    /// The entries of `table` that have a use, by their numbers; `None` if one lacks, or if `all`
+    /// must have a use and one has none.
+    fn table<'t>(
+        &self,
+        table: &BTreeMap<usize, &'t str>,
+        all: bool,
+    ) -> Option<BTreeMap<usize, &'t str>> {
         let entry = |(old, text): (&usize, &&'t str)| Some((*self.numbers.get(old)?, *text));
-        let entries: BTreeMap<_, _> = table.iter().map(entry).collect::<Option<_>>()?;
-        (entries.len() == self.numbers.len()).then_some(entries)
+        let entries: BTreeMap<_, _> = table.iter().filter_map(entry).collect();
+        let lacks_use = all && entries.len() < table.len();
+        (!lacks_use && entries.len() == self.numbers.len()).then_some(entries)
     }
 }
 

@@ -1,11 +1,12 @@
-//! Variables that host code does not use, in the text of a whole program.
+//! What host code does not use, in the text of a whole program.
 //!
-//! In: PTX, and the patterns of host code's lists. Out: PTX without the variables that nothing
-//! uses. Guaranteed: what stays is the same text; a variable that the text names anywhere else
-//! stays.
+//! In: PTX, and the patterns of host code's lists. Out: PTX without kernels that host code does not
+//! launch, and without variables that nothing uses. Guaranteed: what stays is the same text; what
+//! the rest of the text names stays.
 //!
-//! The lists hold patterns for whole names. libnvJitLink searches each pattern anywhere in a name.
-//! The name of a variable with internal linkage has the name of the first variable of its file in
+//! The lists hold patterns for whole names. libnvJitLink searches each pattern anywhere in a name,
+//! so of two kernels `run` and `rerun`, of which host code launches the first, it keeps both. And
+//! the name of a variable with internal linkage has the name of the first variable of its file in
 //! it: `__nv_static_20__56731d3b_4_b_cu_pa0_pq0` is `pq0` in a file that begins with `pa0`. If host
 //! code uses `pa0`, the library keeps `pq0`, too, and nvlink does not (*first.o* of `compare lto`).
 
@@ -13,25 +14,96 @@ use std::collections::{HashMap, HashSet};
 
 use culd_link::NamePatterns;
 
-use super::order::variable_name;
+use super::order::{PtxItem, PtxItemKind, variable_name, without_items};
 use super::reach;
 use crate::input::HostUses;
 
-/// `ptx` without the variables that neither `host` nor anything in it uses.
+/// `ptx` without what neither `host` nor anything in it uses.
 pub(super) fn without_unused(ptx: Vec<u8>, host: &HostUses<'_>) -> Vec<u8> {
     match String::from_utf8(ptx) {
-        Ok(text) => in_text(&text, host).unwrap_or_else(|| text.into_bytes()),
+        Ok(text) => {
+            let text = without_items(&text, |items| only_unused(items, host)).unwrap_or(text);
+            without_variables(&text, host).unwrap_or_else(|| text.into_bytes())
+        }
         Err(error) => error.into_bytes(),
     }
 }
 
-/// The same; `None` if all stay.
-fn in_text(text: &str, host: &HostUses<'_>) -> Option<Vec<u8>> {
-    let lists =
-        [&host.variables, &host.internal_variables, &host.constants, &host.internal_constants];
-    let lists: Vec<&[u8]> = lists.into_iter().flatten().copied().collect();
-    let lists = lists.join(&0);
-    let used = NamePatterns::new(&lists);
+/// The places of the kernels among `items` that `host` does not launch, and of what only these use;
+/// `None` if there is no such kernel.
+fn only_unused(items: &[PtxItem], host: &HostUses<'_>) -> Option<HashSet<usize>> {
+    let launched = in_one(&[&host.external, &host.internal]);
+    // Without a word about kernels all of them stay.
+    if launched.iter().all(|&byte| byte == 0) {
+        return None;
+    }
+    let launched = NamePatterns::new(&launched);
+    let used = in_one(&variable_lists(host));
+    let used = NamePatterns::new(&used);
+    let is_used =
+        |item: &PtxItem| item.kind == PtxItemKind::Variable && used.describe(item.name.as_bytes());
+    let is_unused = |item: &PtxItem| is_kernel(item) && !launched.describe(item.name.as_bytes());
+    let unused: Vec<usize> =
+        (0..).zip(items).filter(|(_, item)| is_unused(item)).map(|(place, _)| place).collect();
+    if unused.is_empty() {
+        return None;
+    }
+    // A function may be declared and defined.
+    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, item) in items.iter().enumerate() {
+        places.entry(&item.name).or_default().push(place);
+    }
+    let named_by = |place: usize| {
+        let text = items.get(place).map_or("", |item| item.text.as_str());
+        reach::names_in(text).filter_map(|name| places.get(name)).flatten().copied()
+    };
+    let reached = |from: Vec<usize>| {
+        let mut reached: HashSet<usize> = from.iter().copied().collect();
+        let mut worklist = from;
+        while let Some(place) = worklist.pop() {
+            worklist.extend(named_by(place).filter(|named| reached.insert(*named)));
+        }
+        reached
+    };
+    let mut dropped = reached(unused);
+    let stays = |(place, item): &(usize, &PtxItem)| !dropped.contains(place) || is_used(item);
+    let kept = (0..).zip(items).filter(stays).map(|(place, _)| place);
+    let kept = reached(kept.collect());
+    dropped.retain(|place| !kept.contains(place));
+    // A demoted variable is defined inside its kernel.
+    let gone: HashSet<&str> = dropped
+        .iter()
+        .filter_map(|place| items.get(*place))
+        .flat_map(|item| reach::names_in(&item.text))
+        .collect();
+    let demoted = (0..)
+        .zip(items)
+        .filter(|(_, item)| item.demoted_name().is_some_and(|name| gone.contains(name)));
+    dropped.extend(demoted.map(|(place, _)| place));
+    (!dropped.is_empty()).then_some(dropped)
+}
+
+/// True for a kernel.
+fn is_kernel(item: &PtxItem) -> bool {
+    let head = item.text.split('(').next().unwrap_or_default();
+    item.kind == PtxItemKind::Definition && head.contains(".entry ")
+}
+
+/// The lists of variables that `host` uses.
+fn variable_lists<'h, 'a>(host: &'h HostUses<'a>) -> [&'h Vec<&'a [u8]>; 4] {
+    [&host.variables, &host.internal_variables, &host.constants, &host.internal_constants]
+}
+
+/// The patterns in `lists` of host code, each ended by NUL.
+fn in_one(lists: &[&Vec<&[u8]>]) -> Vec<u8> {
+    let lists: Vec<&[u8]> = lists.iter().flat_map(|list| list.iter().copied()).collect();
+    lists.join(&0)
+}
+
+/// `text` without the variables that neither `host` nor anything in it uses; `None` if all stay.
+fn without_variables(text: &str, host: &HostUses<'_>) -> Option<Vec<u8>> {
+    let used = in_one(&variable_lists(host));
+    let used = NamePatterns::new(&used);
     let is_used = |name: &str| used.describe(name.as_bytes());
     let mut unused: HashMap<&str, &str> = HashMap::new();
     for line in outermost_lines(text) {
@@ -87,6 +159,65 @@ fn variable(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_that_host_code_does_not_launch_are_dropped_with_what_only_they_use() {
+        const DECLARED: &str = ".func one\n(\n\t.param .b32 one_param_0\n)\n;\n";
+        let function = |name: &str, number: usize, body: &str| {
+            format!(
+                ".func {name}(\n\t.param .b32 {name}_param_0\n)\n{{\n$L__BB{number}_1:\n\
+                 {body}\tret;\n\n}}\n"
+            )
+        };
+        let kernel = |name: &str, number: usize, body: &str| {
+            format!(
+                "\t// .globl\t{name}\n.visible .entry {name}()\n{{\n$L__BB{number}_1:\n{body}\t\
+                 ret;\n\n}}\n"
+            )
+        };
+        let text = |items: &[&str]| [&[".address_size 64\n\n"], items].concat().concat();
+        let printed = "// s has been demoted\n";
+        let kept = ".visible .global .align 4 .u32 kept;\n";
+        let gone = ".global .align 1 .b8 __unnamed_1[2] = {97};\n";
+        let (second, first) = [2, 1]
+            .map(|number| format!(".global .align 1 .b8 __unnamed_{number}[2] = {{98}};\n"))
+            .into();
+        let body = "\t.shared .align 4 .b8 s[4];\n\tcall one;\n\tcall two;\n\tmov __unnamed_1;\n\
+            \tst [kept];\n";
+        let before = text(&[
+            ".extern .func only\n()\n;\n",
+            DECLARED,
+            printed,
+            kept,
+            gone,
+            &second,
+            "\n",
+            &kernel("rerun", 0, body),
+            &function("one", 1, "\tcall only;\n"),
+            &function("two", 2, ""),
+            &kernel("run", 3, "\tcall two;\n\tmov __unnamed_2;\n"),
+        ]);
+        let after = text(&[
+            kept,
+            &first,
+            "\n",
+            &function("two", 0, ""),
+            &kernel("run", 1, "\tcall two;\n\tmov __unnamed_1;\n"),
+        ]);
+        let host = |kernels: &'static [u8]| HostUses {
+            external: vec![kernels],
+            variables: vec![b"kept\0"],
+            ..HostUses::default()
+        };
+        let without = |host: &HostUses<'_>| {
+            String::from_utf8(without_unused(before.clone().into_bytes(), host)).unwrap()
+        };
+        assert_eq!(without(&host(b"run\0")), after);
+        assert_eq!(without(&host(b"run\0rerun\0")), before);
+        assert_eq!(without(&host(b"*run\0")), before);
+        // Without a word about kernels all stay.
+        assert_eq!(without(&host(b"\0")), before);
+    }
 
     #[test]
     fn variables_that_nothing_names_are_dropped() {

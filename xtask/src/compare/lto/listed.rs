@@ -6,6 +6,8 @@
 
 use super::{LtoBench, LtoLink, both_messages, sources, steps, target_number};
 use anyhow::{Context, Result, ensure};
+use culd_cubin::elf::stt;
+use culd_cubin::{Cubin, Symbol, text_of};
 use culd_fatbin::{Format, sniff};
 use culd_testkit::reference::compare::code::functions;
 use culd_testkit::reference::compare::objects_in;
@@ -23,7 +25,7 @@ pub(super) enum ListedDifference {
     /// Arguments that all calls of a local function have in common are constants in it, where the
     /// text counts.
     Local,
-    /// More is kept, because the name of a used symbol occurs in that of another.
+    /// More variables are kept: the name of a used one occurs in theirs.
     Within,
     /// libcudadevrt is left out if only dead code needs it.
     Library,
@@ -371,13 +373,20 @@ impl DifferingLink<'_> {
         expected.all(|line| line.starts_with("info "))
     }
 
-    /// True if each symbol that only culd keeps has a name that contains the name of a symbol that
-    /// both keep.
+    /// True if both have the same functions, and each variable that only culd keeps has a name that
+    /// contains the name of a variable that both keep.
     fn has_more_by_name(&self) -> bool {
-        let names = |done: &LtoLink| -> BTreeSet<String> {
-            let found = done.output.as_deref().and_then(functions).unwrap_or_default();
-            found.into_keys().collect()
+        let names_of = |done: &LtoLink, is_wanted: fn(&Symbol<'_>) -> bool| -> BTreeSet<String> {
+            let cubin = done.output.as_deref().and_then(|image| Cubin::parse(image).ok());
+            let symbols = cubin.into_iter().flat_map(|cubin| cubin.symbols);
+            symbols.filter(is_wanted).map(|symbol| text_of(symbol.name)).collect()
         };
+        let [expected, actual] =
+            [self.theirs, self.ours].map(|done| names_of(done, |symbol| symbol.is_function()));
+        if expected != actual {
+            return false;
+        }
+        let names = |done| names_of(done, |symbol| symbol.kind() == stt::OBJECT);
         let (expected, actual) = (names(self.theirs), names(self.ours));
         let more = actual.difference(&expected);
         let by_name = |name: &String| expected.iter().any(|used| name.contains(used.as_str()));

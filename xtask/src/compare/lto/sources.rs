@@ -80,6 +80,20 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          extern \"C\" __global__ void rerun(int *p) { *p = vv; }\n\
          int main() { int x; cudaMemcpyFromSymbol(&x, v, 4); run<<<1, 1>>>(0); }\n",
     ),
+    // The name of a launched kernel is in that of another one.
+    (
+        "rerun",
+        "#include <cstdio>\n__device__ int seen = 3; __device__ float weights[3] = {1, 2, 3};\n\
+         static __noinline__ __device__ float only(float x) { printf(\"only %f\\n\", x);\n\
+         return sinf(x) * weights[int(x) % 3]; }\n\
+         static __noinline__ __device__ float both(float x, float y) { return powf(x, y) + seen; }\n\
+         extern \"C\" __global__ void rerun(float *p) { __shared__ float s[32];\n\
+         s[threadIdx.x] = only(p[0]); __syncthreads(); p[1] = both(s[7], p[2]) / p[3]; }\n\
+         extern \"C\" __global__ void run(float *p) { __shared__ float t[32];\n\
+         t[threadIdx.x] = p[0]; __syncthreads(); printf(\"run\\n\");\n\
+         for (int i = 0; i < p[9]; i++) p[i] = both(t[i & 31], p[i]); }\n\
+         int main() { float x[3]; cudaMemcpyToSymbol(weights, x, 12); run<<<1, 1>>>(0); }\n",
+    ),
     // The name of the first variable is in those of all with internal linkage.
     (
         "first",
