@@ -133,15 +133,16 @@ impl PtxItems<'_> {
     ) -> String {
         let end = text.trim_end().len();
         let tail = text.get(end..).and_then(|tail| tail.strip_prefix('\n')).unwrap_or_default();
+        let variables = variables.iter().map(|item| item.text.as_str());
+        let others = declarations.iter().map(String::as_str).chain(variables);
+        let others = others.chain(self.has_blank.then_some("\n"));
+        let remark = |item: &PtxItem| self.remarks.get(item.name.as_str()).copied().unwrap_or("");
         let mut made = self.header.to_owned();
+        // That of the first function is in front of all else.
+        made.extend(functions.first().map(|first| remark(first)).into_iter().chain(others));
         let mut counted = Counted::default();
         for (number, function) in functions.iter().enumerate() {
-            made.push_str(self.remarks.get(function.name.as_str()).unwrap_or(&""));
-            if number == 0 {
-                declarations.iter().for_each(|text| made.push_str(text));
-                variables.iter().for_each(|item| made.push_str(&item.text));
-                made.push_str(if self.has_blank { "\n" } else { "" });
-            }
+            made.push_str(if number > 0 { remark(function) } else { "" });
             made.push_str(&numbered(&function.text, number, &mut counted));
         }
         made + tail

@@ -40,47 +40,59 @@ fn only_unused(items: &[PtxItem], host: &HostUses<'_>) -> Option<HashSet<usize>>
     let launched = NamePatterns::new(&launched);
     let used = in_one(&variable_lists(host));
     let used = NamePatterns::new(&used);
+    let is_unused = |item: &PtxItem| is_kernel(item) && !launched.describe(item.name.as_bytes());
     let is_used =
         |item: &PtxItem| item.kind == PtxItemKind::Variable && used.describe(item.name.as_bytes());
-    let is_unused = |item: &PtxItem| is_kernel(item) && !launched.describe(item.name.as_bytes());
-    let unused: Vec<usize> =
-        (0..).zip(items).filter(|(_, item)| is_unused(item)).map(|(place, _)| place).collect();
+    let named = NamedItems::new(items);
+    let unused = named.places(|_, item| is_unused(item));
     if unused.is_empty() {
         return None;
     }
-    // A function may be declared and defined.
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (place, item) in items.iter().enumerate() {
-        places.entry(&item.name).or_default().push(place);
+    let mut dropped = named.reached(unused);
+    let stays = named.places(|place, item| !dropped.contains(&place) || is_used(item));
+    let kept = named.reached(stays);
+    dropped.retain(|place| !kept.contains(place));
+    // A demoted variable is defined inside its kernel.
+    let gone = dropped.iter().filter_map(|place| items.get(*place));
+    let gone: HashSet<&str> = gone.flat_map(|item| reach::names_in(&item.text)).collect();
+    let is_gone = |item: &PtxItem| item.demoted_name().is_some_and(|name| gone.contains(name));
+    dropped.extend(named.places(|_, item| is_gone(item)));
+    (!dropped.is_empty()).then_some(dropped)
+}
+
+/// The items of a text, which name each other.
+struct NamedItems<'i> {
+    items: &'i [PtxItem],
+    /// The places of the items of each name: a function may be declared and defined.
+    by_name: HashMap<&'i str, Vec<usize>>,
+}
+
+impl<'i> NamedItems<'i> {
+    fn new(items: &'i [PtxItem]) -> Self {
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (place, item) in items.iter().enumerate() {
+            by_name.entry(&item.name).or_default().push(place);
+        }
+        NamedItems { items, by_name }
     }
-    let named_by = |place: usize| {
-        let text = items.get(place).map_or("", |item| item.text.as_str());
-        reach::names_in(text).filter_map(|name| places.get(name)).flatten().copied()
-    };
-    let reached = |from: Vec<usize>| {
+
+    /// The places of the items that are `wanted`.
+    fn places(&self, wanted: impl Fn(usize, &PtxItem) -> bool) -> Vec<usize> {
+        let items = self.items.iter().enumerate();
+        items.filter(|(place, item)| wanted(*place, item)).map(|(place, _)| place).collect()
+    }
+
+    /// The places `from`, and those of all items that these name, and so on.
+    fn reached(&self, from: Vec<usize>) -> HashSet<usize> {
         let mut reached: HashSet<usize> = from.iter().copied().collect();
         let mut worklist = from;
         while let Some(place) = worklist.pop() {
-            worklist.extend(named_by(place).filter(|named| reached.insert(*named)));
+            let text = self.items.get(place).map_or("", |item| item.text.as_str());
+            let named = reach::names_in(text).filter_map(|name| self.by_name.get(name)).flatten();
+            worklist.extend(named.copied().filter(|named| reached.insert(*named)));
         }
         reached
-    };
-    let mut dropped = reached(unused);
-    let stays = |(place, item): &(usize, &PtxItem)| !dropped.contains(place) || is_used(item);
-    let kept = (0..).zip(items).filter(stays).map(|(place, _)| place);
-    let kept = reached(kept.collect());
-    dropped.retain(|place| !kept.contains(place));
-    // A demoted variable is defined inside its kernel.
-    let gone: HashSet<&str> = dropped
-        .iter()
-        .filter_map(|place| items.get(*place))
-        .flat_map(|item| reach::names_in(&item.text))
-        .collect();
-    let demoted = (0..)
-        .zip(items)
-        .filter(|(_, item)| item.demoted_name().is_some_and(|name| gone.contains(name)));
-    dropped.extend(demoted.map(|(place, _)| place));
-    (!dropped.is_empty()).then_some(dropped)
+    }
 }
 
 /// True for a kernel.
@@ -217,6 +229,8 @@ mod tests {
         assert_eq!(without(&host(b"*run\0")), before);
         // Without a word about kernels all stay.
         assert_eq!(without(&host(b"\0")), before);
+        // Variables stay without any function.
+        assert_eq!(without(&host(b"er\0")), text(&[kept, "\n"]));
     }
 
     #[test]
