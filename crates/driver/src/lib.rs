@@ -71,7 +71,7 @@ pub use crate::front::nvcc_front;
 pub use crate::input::{Content, InputItem, InputKind, NamedCubin, PtxasAhead};
 pub use crate::job::{LinkRequest, LinkedImage, LinkedInput, line, link, link_options, unpack};
 #[cfg(feature = "lto")]
-pub use crate::lto::{LTO_TEXT_OPTION, LtoObject, needs_other_code, without_use_of_code};
+pub use crate::lto::{LTO_TEXT_OPTION, LtoObject, ptx_is_open, without_use_of_code};
 pub use crate::messages::{Cause, Ignored, InputError, Line, LineKind, NOTE, Product, RunOutcome};
 pub use crate::options::dialect::named as named_dialect;
 pub use crate::options::{

@@ -231,7 +231,7 @@ impl PartialLink<'_> {
                 let text = self.text_of_program()?;
                 let text_made = Instant::now();
                 // Other code mostly sees some of its functions: the object has more of them.
-                let is_likely = !culd_driver::needs_other_code(&text);
+                let is_likely = !culd_driver::ptx_is_open(&text);
                 // Without a receiver the verdict is there.
                 if !is_likely || send.send(text.clone()).is_err() {
                     return Ok(None);

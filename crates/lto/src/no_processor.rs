@@ -13,7 +13,7 @@ impl BusyProcessor {
     }
 
     /// Moves the calling thread to another processor.
-    pub fn leave(self) {
+    pub fn leave(self) -> bool {
         match self {}
     }
 }

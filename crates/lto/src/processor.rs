@@ -18,27 +18,33 @@ impl BusyProcessor {
 
     /// Moves the calling thread to another processor, if there is one for it. A new thread or
     /// process starts on that of its maker if all are busy at that moment. Linux 6.18 left both
-    /// there, in turns of 4 ms, while the other processor did nothing for 20 ms.
-    pub fn leave(self) {
+    /// there, in turns of 4 ms, while the other processor did nothing for 20 ms. The result is true
+    /// if it has moved.
+    pub fn leave(self) -> bool {
         let this = Pid::from_raw(0);
-        let Ok(all) = sched_getaffinity(this) else { return };
+        let Ok(all) = sched_getaffinity(this) else { return false };
         let mut others = all;
-        if others.unset(self.0).is_ok() && sched_setaffinity(this, &others).is_ok() {
-            // It has moved. From here on it may be anywhere again.
+        let moved = others.unset(self.0).is_ok() && sched_setaffinity(this, &others).is_ok();
+        if moved {
+            // From here on it may be anywhere again.
             let _ = sched_setaffinity(this, &all);
         }
+        moved
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sched::CpuSet;
 
     #[test]
     fn a_thread_that_has_moved_may_run_everywhere() {
         let this = Pid::from_raw(0);
         let before = sched_getaffinity(this).unwrap();
-        BusyProcessor::of_this_thread().unwrap().leave();
+        let processors =
+            (0..CpuSet::count()).filter(|&one| before.is_set(one).unwrap_or(false)).count();
+        assert_eq!(BusyProcessor::of_this_thread().unwrap().leave(), processors > 1);
         assert_eq!(sched_getaffinity(this).unwrap(), before);
     }
 }

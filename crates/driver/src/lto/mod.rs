@@ -36,7 +36,7 @@ use crate::options::{CommandOptions, OptionId, UsageError};
 use agreement::LtoCompilation;
 
 pub(crate) use link::LinkTime;
-pub use object::{LtoObject, needs_other_code};
+pub use object::{LtoObject, ptx_is_open};
 
 /// The option of libnvJitLink with which an object has the text of [`LtoObject::text`], where it
 /// does not get `-g`.

@@ -10,7 +10,7 @@ use super::text::{ObjectText, SourceLines, as_in_object, is_same};
 use crate::input::NamedCubin;
 
 /// True if `ptx` names a function that neither it nor the driver defines.
-pub fn needs_other_code(ptx: &[u8]) -> bool {
+pub fn ptx_is_open(ptx: &[u8]) -> bool {
     Outline::of_ptx(up_to_nul(ptx)).open().is_some()
 }
 
@@ -86,18 +86,20 @@ mod tests {
     }
 
     #[test]
-    fn other_code_is_needed_for_functions_that_nothing_defines() {
+    fn ptx_is_open_if_it_names_a_function_that_nothing_defines() {
         let text = |declared: &str| {
             format!(
                 ".version 9.0\n.target sm_90\n.address_size 64\n{declared}\n\
                  .visible .entry k()\n{{\nret;\n}}\n\0"
             )
         };
-        let needs = |declared: &str| needs_other_code(text(declared).as_bytes());
-        assert!(!needs(""));
-        assert!(needs(".extern .func f\n()\n;"));
-        assert!(!needs(".extern .global .align 4 .u32 v;"));
+        let is_open = |declared: &str| ptx_is_open(text(declared).as_bytes());
+        assert!(!is_open(""));
+        assert!(is_open(".extern .func f\n()\n;"));
+        assert!(!is_open(".extern .global .align 4 .u32 v;"));
         // The driver has it.
-        assert!(!needs(".extern .func (.param .b32 r) vprintf\n(.param .b64 f, .param .b64 a)\n;"));
+        assert!(!is_open(
+            ".extern .func (.param .b32 r) vprintf\n(.param .b64 f, .param .b64 a)\n;"
+        ));
     }
 }

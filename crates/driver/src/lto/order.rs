@@ -1,4 +1,4 @@
-//! PTX in the order of nvlink's.
+//! PTX in the order of nvlink's, and without some of its items.
 //!
 //! In: PTX that libnvJitLink made of LTO-IR and of a module of names, and other PTX of the same
 //! source: nvcc's, or that in an object. Out: the former with functions and variables in the order
@@ -10,6 +10,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
+use super::reach::without_comments;
 use super::source_lines::{self, SourceTables};
 
 /// What a text is made of at its outermost level.
@@ -219,7 +220,7 @@ fn with_unnamed_of(text: &str, other: &str) -> Option<String> {
 }
 
 /// The declarations in front of all `functions`: of those that are not defined, and of those that
-/// something in front of them uses. `places` are the sibling's.
+/// something in front of them uses. `places` are those of declarations in the text with this order.
 fn declarations(
     functions: &[&PtxItem],
     variables: &[&PtxItem],
@@ -341,14 +342,16 @@ fn items(text: &str) -> Option<PtxItems<'_>> {
     const LAST: &str = ".address_size 64\n";
     let start = text.find(LAST)? + LAST.len();
     let rest = text.get(start..)?;
-    let blank = rest.len() - rest.trim_start_matches('\n').len();
+    // A second blank line belongs to the first function.
+    let blank = usize::from(rest.starts_with('\n'));
     let (header, rest) = text.split_at_checked(start + blank)?;
     let mut found =
         PtxItems { header, items: Vec::new(), has_blank: false, remarks: HashMap::new() };
     let (mut item, mut depth) = (String::new(), 0usize);
     // Before which items there is a blank line.
     let mut blanks = Vec::new();
-    for line in rest.split_inclusive('\n') {
+    let code = without_comments(rest);
+    for (line, code) in rest.split_inclusive('\n').zip(code.split_inclusive('\n')) {
         let remark = ["\t// .globl\t", "\t// .weak\t"];
         if let Some(name) = remark.iter().find_map(|begin| line.strip_prefix(begin)) {
             found.remarks.insert(name.trim_end(), line);
@@ -362,20 +365,38 @@ fn items(text: &str) -> Option<PtxItems<'_>> {
             blanks.push(found.items.len());
         }
         item.push_str(line);
-        depth = (depth + line.matches('{').count()).checked_sub(line.matches('}').count())?;
-        let line = line.trim_end();
-        if depth == 0 && (line.is_empty() || line.ends_with([';', '}'])) {
+        depth = (depth + code.matches('{').count()).checked_sub(code.matches('}').count())?;
+        let code = code.trim_end();
+        if depth == 0 && (code.is_empty() || code.ends_with([';', '}'])) {
             let text = std::mem::take(&mut item);
             if !text.trim().is_empty() {
                 found.items.push(named(text.trim_start_matches('\n'))?);
             }
         }
     }
+    // Two functions in one would be moved or dropped together.
+    if !found.items.iter().all(is_single) {
+        return None;
+    }
     let is_function = |item: &PtxItem| item.kind == PtxItemKind::Definition;
     let first = found.items.iter().position(is_function);
     found.has_blank = first.is_some_and(|place| blanks.contains(&place));
     add_demoted(&mut found.items, &blanks);
     item.trim().is_empty().then_some(found)
+}
+
+/// True if one line at most begins a function.
+fn is_single(item: &PtxItem) -> bool {
+    const STARTS: [&str; 6] = [
+        ".entry ",
+        ".visible .entry ",
+        ".weak .entry ",
+        ".func ",
+        ".visible .func ",
+        ".weak .func ",
+    ];
+    let begins = |line: &&str| STARTS.iter().any(|start| line.starts_with(start));
+    item.text.lines().filter(begins).nth(1).is_none()
 }
 
 /// Adds the comments about demoted variables to the items of a text that has blank lines in their

@@ -4,6 +4,7 @@
 //! understood names nothing.
 
 use std::collections::{HashMap, HashSet};
+use std::iter;
 
 use culd_cubin::{Cubin, SectionIndex, text_of};
 
@@ -95,7 +96,40 @@ fn head(line: &str) -> Option<&str> {
 
 /// The words of the PTX `text` that can be names of functions, without comments.
 pub(super) fn names_in(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(without_comment).flat_map(names)
+    code_and_comments(text).flat_map(|(code, _)| names(code))
+}
+
+/// The PTX `text` without its comments, in as many lines. Inline assembly may have any text in
+/// comments.
+pub(super) fn without_comments(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    for (code, comment) in code_and_comments(text) {
+        made.push_str(code);
+        made.push_str(if comment.is_empty() { "" } else { " " });
+        made.extend(comment.matches('\n'));
+    }
+    made
+}
+
+/// The parts of the PTX `text` outside comments, each with the comment behind it.
+fn code_and_comments(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text;
+    iter::from_fn(move || {
+        let all = (!rest.is_empty()).then_some(rest)?;
+        let begins = |place: usize| {
+            let behind = all.get(place..).unwrap_or_default();
+            behind.starts_with("//") || behind.starts_with("/*")
+        };
+        let start = all.match_indices('/').map(|(place, _)| place).find(|&place| begins(place));
+        let (code, behind) = all.split_at_checked(start.unwrap_or(all.len()))?;
+        let end = match behind.strip_prefix("/*") {
+            Some(inside) => inside.find("*/").map(|end| end + "/**/".len()),
+            None => behind.find('\n'),
+        };
+        let (comment, next) = behind.split_at_checked(end.unwrap_or(behind.len()))?;
+        rest = next;
+        Some((code, comment))
+    })
 }
 
 fn without_comment(line: &str) -> &str {
@@ -133,6 +167,16 @@ mod tests {
         let reached = map.reached(["kernel"].into_iter());
         assert!(reached.contains("near") && reached.contains("far"), "{reached:?}");
         assert!(!reached.contains("unused") && !reached.contains("dead"), "{reached:?}");
+    }
+
+    #[test]
+    fn comments_of_both_kinds_have_no_names_and_no_braces() {
+        let text = "a: // b {\n/* c\n// */ d /**/ {e} /*/ f */\n / g // h\n// i\n/* j";
+        assert_eq!(names_in(text).collect::<Vec<_>>(), ["a", "d", "e", "g"]);
+        let code = without_comments(text);
+        assert_eq!(code, "a:  \n \n d   {e}  \n / g  \n \n ");
+        assert_eq!(code.lines().count(), text.lines().count());
+        assert_eq!(without_comments("a\n"), "a\n");
     }
 
     #[test]

@@ -174,6 +174,23 @@ mod tests {
         $L__info_string0:\n.b8 95,0\n$L__info_string1:\n.b8 96\n.b8 97,0\n\n\t}\n";
 
     #[test]
+    fn tables_of_some_functions_have_what_these_use() {
+        let text = format!("}}\n{TABLES}");
+        let (_, tables) = SourceTables::split(&text).unwrap();
+        let some = "\t.loc\t3 1 0\n\tret;\n\n}\n";
+        // Without names the blank line is in front of the files.
+        let made = "\t.loc\t1 1 0\n\tret;\n\n}\n\n\t.file\t1 \"g.h\"\n";
+        assert_eq!(tables.numbered_for_some(some.to_owned()).as_deref(), Some(made));
+        // All functions use all of them.
+        assert_eq!(tables.numbered(some.to_owned()), None);
+        let inlined = "\t.loc\t2 7 31, function_name $L__info_string1, inlined_at 2 5 51\n}\n";
+        let made = "\t.loc\t1 7 31, function_name $L__info_string0, inlined_at 1 5 51\n}\n\
+            \t.file\t1 \"a.cu\"\n\t.section\t.debug_str\n\t{\n\
+            $L__info_string0:\n.b8 96\n.b8 97,0\n\n\t}\n";
+        assert_eq!(tables.numbered_for_some(inlined.to_owned()).as_deref(), Some(made));
+    }
+
+    #[test]
     fn files_and_names_have_the_order_of_their_first_use() {
         let text = format!("}}\n{TABLES}");
         let (code, tables) = SourceTables::split(&text).unwrap();

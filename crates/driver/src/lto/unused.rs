@@ -2,7 +2,7 @@
 //!
 //! In: PTX, and the patterns of host code's lists. Out: PTX without kernels that host code does not
 //! launch, and without variables that nothing uses. Guaranteed: what stays is the same text; what
-//! the rest of the text names stays.
+//! host code uses stays, and what that names. A text that is not understood keeps its kernels.
 //!
 //! The lists hold patterns for whole names. libnvJitLink searches each pattern anywhere in a name,
 //! so of two kernels `run` and `rerun`, of which host code launches the first, it keeps both. And
@@ -29,8 +29,8 @@ pub(super) fn without_unused(ptx: Vec<u8>, host: &HostUses<'_>) -> Vec<u8> {
     }
 }
 
-/// The places of the kernels among `items` that `host` does not launch, and of what only these use;
-/// `None` if there is no such kernel.
+/// The places of the `items` that neither a kernel that `host` launches names, nor a variable that
+/// it uses, nor what these name; `None` if kernels are not among them.
 fn only_unused(items: &[PtxItem], host: &HostUses<'_>) -> Option<HashSet<usize>> {
     let launched = in_one(&[&host.external, &host.internal]);
     // Without a word about kernels all of them stay.
@@ -40,24 +40,20 @@ fn only_unused(items: &[PtxItem], host: &HostUses<'_>) -> Option<HashSet<usize>>
     let launched = NamePatterns::new(&launched);
     let used = in_one(&variable_lists(host));
     let used = NamePatterns::new(&used);
-    let is_unused = |item: &PtxItem| is_kernel(item) && !launched.describe(item.name.as_bytes());
-    let is_used =
-        |item: &PtxItem| item.kind == PtxItemKind::Variable && used.describe(item.name.as_bytes());
+    let is_used = |item: &PtxItem| match item.kind {
+        PtxItemKind::Definition => is_kernel(item) && launched.describe(item.name.as_bytes()),
+        PtxItemKind::Variable => used.describe(item.name.as_bytes()),
+        PtxItemKind::Declaration => false,
+    };
     let named = NamedItems::new(items);
-    let unused = named.places(|_, item| is_unused(item));
-    if unused.is_empty() {
-        return None;
-    }
-    let mut dropped = named.reached(unused);
-    let stays = named.places(|place, item| !dropped.contains(&place) || is_used(item));
-    let kept = named.reached(stays);
-    dropped.retain(|place| !kept.contains(place));
+    let kept = named.reached(named.places(|_, item| is_used(item)));
     // A demoted variable is defined inside its kernel.
-    let gone = dropped.iter().filter_map(|place| items.get(*place));
-    let gone: HashSet<&str> = gone.flat_map(|item| reach::names_in(&item.text)).collect();
-    let is_gone = |item: &PtxItem| item.demoted_name().is_some_and(|name| gone.contains(name));
-    dropped.extend(named.places(|_, item| is_gone(item)));
-    (!dropped.is_empty()).then_some(dropped)
+    let inside = kept.iter().filter_map(|place| items.get(*place));
+    let inside: HashSet<&str> = inside.flat_map(|item| reach::names_in(&item.text)).collect();
+    let is_demoted = |item: &PtxItem| item.demoted_name().is_some_and(|name| inside.contains(name));
+    let dropped = named.places(|place, item| !kept.contains(&place) && !is_demoted(item));
+    let has_kernel = dropped.iter().filter_map(|place| items.get(*place)).any(is_kernel);
+    has_kernel.then(|| dropped.into_iter().collect())
 }
 
 /// The items of a text, which name each other.
@@ -152,12 +148,15 @@ fn without_variables(text: &str, host: &HostUses<'_>) -> Option<Vec<u8>> {
 
 /// The lines of `text` outside functions.
 fn outermost_lines(text: &str) -> impl Iterator<Item = &str> {
+    let code = reach::without_comments(text);
     let mut depth = 0usize;
-    text.split_inclusive('\n').filter(move |line| {
+    let is_outside = |line: &str| {
         let is_outside = depth == 0;
         depth = (depth + line.matches('{').count()).saturating_sub(line.matches('}').count());
         is_outside
-    })
+    };
+    let outside: Vec<bool> = code.split_inclusive('\n').map(is_outside).collect();
+    text.split_inclusive('\n').zip(outside).filter(|(_, outside)| *outside).map(|(line, _)| line)
 }
 
 /// The variable that `line` defines in global or constant memory.
@@ -231,6 +230,25 @@ mod tests {
         assert_eq!(without(&host(b"\0")), before);
         // Variables stay without any function.
         assert_eq!(without(&host(b"er\0")), text(&[kept, "\n"]));
+    }
+
+    #[test]
+    fn what_host_code_launches_stays_whoever_names_it() {
+        let kernel = |name: &str, body: &str| {
+            format!("\t// .globl\t{name}\n.visible .entry {name}()\n{{\n{body}\tret;\n\n}}\n")
+        };
+        let table = ".global .align 8 .u64 table[2] = {run, arun};\n";
+        let text = |items: &[&str]| [&[".address_size 64\n\n"], items].concat().concat();
+        let run = kernel("run", "\t// b } /* { */\n");
+        let arun = kernel("arun", "");
+        // Only the kernel that is dropped names these, and a function that nothing names goes, too.
+        let rerun = kernel("rerun", "\tmov table;\n\tmov run;\n\t// a {\n");
+        let orphan = ".func orphan()\n{\n\tret;\n\n}\n";
+        let before = text(&[table, "\n", orphan, &rerun, &run, &arun]);
+        let host = HostUses { external: vec![b"run\0arun\0"], ..HostUses::default() };
+        let after = String::from_utf8(without_unused(before.into_bytes(), &host)).unwrap();
+        let first = run.split_once('\n').unwrap();
+        assert_eq!(after, text(&[first.0, "\n", "\n", first.1, &arun]));
     }
 
     #[test]

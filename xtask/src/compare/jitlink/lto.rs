@@ -164,22 +164,15 @@ const TIMED: [&str; 5] = [
 /// Links of each library that are timed.
 const ROUNDS: &str = "41";
 
+/// Options of our library: LTO-IR is compiled once at a time, and twice, whatever else the machine
+/// does.
+const OWN_OPTIONS: [&str; 2] = ["-threads=1", "-threads=2"];
+
 /// The maker of the inputs.
 enum InputMaker {
     Nvcc,
     /// The library, in its own environment.
     Nvrtc(PathBuf),
-}
-
-impl InputMaker {
-    /// An option of our library: both ways to code of LTO-IR are compared, one after the other and
-    /// at the same time, whatever else the machine does.
-    fn own_option(&self) -> &'static str {
-        match self {
-            InputMaker::Nvcc => "-threads=2",
-            InputMaker::Nvrtc(_) => "-threads=1",
-        }
-    }
 }
 
 struct LtoRow {
@@ -267,10 +260,15 @@ fn links(
     let path = dir.join("list");
     fs::write(&path, list)?;
     let theirs = transcript(bench, oracle, arch, &dir, None)?;
-    let ours =
-        transcript(bench, oracle, arch, &dir, Some((&bench.under_test, maker.own_option())))?;
-    for (number, row) in rows.iter().enumerate() {
-        let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
+    let mut found: Vec<Option<String>> = vec![None; rows.len()];
+    for option in OWN_OPTIONS {
+        let ours = transcript(bench, oracle, arch, &dir, Some((&bench.under_test, option)))?;
+        for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| found.is_none()) {
+            let what = difference(&dir, arch, &number.to_string(), &theirs, &ours)?;
+            *found = what.map(|what| format!("{option}: {what}"));
+        }
+    }
+    for (row, what) in rows.iter().zip(found) {
         let what = match (&row.listed, what) {
             (Some(_), Some(_)) => None,
             (Some(key), None) => Some(format!("the same, but listed under *{key}*")),

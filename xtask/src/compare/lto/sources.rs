@@ -94,6 +94,25 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          for (int i = 0; i < p[9]; i++) p[i] = both(t[i & 31], p[i]); }\n\
          int main() { float x[3]; cudaMemcpyToSymbol(weights, x, 12); run<<<1, 1>>>(0); }\n",
     ),
+    // Launched kernels that one names which is not, functions that nothing names in the end, and
+    // braces in comments of inline assembly.
+    (
+        "retell",
+        "#include <cstdio>\ntypedef void (*Kernel)(int *, int); typedef int (*Change)(int);\n\
+         __device__ __noinline__ int one(int x) { return x * 3 + 1; }\n\
+         __device__ __noinline__ int two(int x) { return x * 5 + clock(); }\n\
+         __device__ __noinline__ int gone(int x) { printf(\"gone %d\\n\", x); return x - 1; }\n\
+         __device__ Change changes[2] = {one, two}; __device__ Change others[2] = {gone, two};\n\
+         extern \"C\" __global__ void tell(int *p, int i);\n\
+         extern \"C\" __global__ void told(int *p, int i) { p[i] = 4; }\n\
+         __device__ Kernel both[2] = {tell, told};\n\
+         extern \"C\" __global__ void retell(void **p, int i) { asm volatile(\"// a {\");\n\
+         p[0] = (void *)tell; p[1] = (void *)both[i]; p[others[i & 1](4)] = p; }\n\
+         extern \"C\" __global__ void tell(int *p, int i) { asm volatile(\"// b } /* c {\");\n\
+         for (int k = 0; k < i; k++) p[k] += changes[k & 1](k); printf(\"told %d\\n\", i);\n\
+         asm volatile(\"/* d {\\n // */\"); }\n\
+         int main() { tell<<<1, 1>>>(0, 1); told<<<1, 1>>>(0, 2); }\n",
+    ),
     // The name of the first variable is in those of all with internal linkage.
     (
         "first",
