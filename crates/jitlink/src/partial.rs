@@ -232,7 +232,7 @@ impl PartialLink<'_> {
                 let text_made = Instant::now();
                 // Other code mostly sees some of its functions: the object has more of them.
                 let is_likely = !culd_driver::ptx_is_open(&text);
-                // Without a receiver the verdict is there.
+                // Without a receiver it has turned out to be another one.
                 if !is_likely || send.send(text.clone()).is_err() {
                     return Ok(None);
                 }
@@ -261,7 +261,7 @@ impl PartialLink<'_> {
     /// cannot be made.
     fn is_text_of(&self, object: &PartObject, text: Receiver<Vec<u8>>) -> bool {
         match self.source(&object.told) {
-            TextSource::Program => true,
+            TextSource::Program => text.recv().is_ok(),
             TextSource::Object(_) => text.recv().is_ok_and(|text| object.told.has_text(&text)),
             TextSource::Names(_) | TextSource::None => false,
         }
