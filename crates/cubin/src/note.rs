@@ -63,7 +63,7 @@ impl ToolRecord {
         let strings = descriptor.get(24..)?;
         let string = |i: usize| {
             let offset = read::u32_at(descriptor, 4 + 4 * i)? as usize;
-            String::from_utf8(read::c_str(strings, offset)?.to_vec()).ok()
+            culd_text::utf8(read::c_str(strings, offset)?)
         };
         Some(ToolRecord {
             object: string(0)?,

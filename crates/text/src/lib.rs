@@ -44,6 +44,12 @@ pub fn bytes(bytes: &[u8]) -> String {
     text
 }
 
+/// A copy of `bytes` as text, if it is UTF-8. An input may change while it is read: as in [`bytes`]
+/// the copy is checked.
+pub fn utf8(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(std::hint::black_box(bytes.to_vec())).ok()
+}
+
 /// `line` for a terminal, a file or a pipe: controls and what reorders or hides text become `\n`,
 /// `\x1b`, `\u{202e}`. A backslash stays as it is.
 pub fn escaped(line: &str) -> Cow<'_, str> {

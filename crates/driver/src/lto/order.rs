@@ -85,8 +85,8 @@ fn with_unnamed_counted(text: &str) -> String {
 /// of the two is not understood.
 pub(super) fn in_order_of(text: &[u8], sibling: &[u8]) -> Option<String> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
-    let whole = String::from_utf8(text.to_vec()).ok()?;
-    let sibling = String::from_utf8(source_lines::without_tables(sibling).to_vec()).ok()?;
+    let whole = culd_text::utf8(text)?;
+    let sibling = culd_text::utf8(source_lines::without_tables(sibling))?;
     let whole = with_unnamed_of(&whole, &sibling).unwrap_or(whole);
     let (text, source_tables) = SourceTables::split(&whole)?;
     let (ours, mut theirs) = (items(text)?, items(&sibling)?);

@@ -97,8 +97,8 @@ pub(super) fn with_shared_alignments(text: Vec<u8>, alignments: &BTreeMap<String
 /// texts has more of them.
 fn with_numbers_of(text: &[u8], object: &[u8]) -> Option<Vec<u8>> {
     // Copied first: an input may change while it is read (docs/RELIABILITY.md).
-    let text = String::from_utf8(text.to_vec()).ok()?;
-    let object = String::from_utf8(object.to_vec()).ok()?;
+    let text = culd_text::utf8(text)?;
+    let object = culd_text::utf8(object)?;
     let (ours, theirs) = (numbers_of_names(&text), numbers_of_names(&object));
     let mut others = HashMap::new();
     for (name, numbers) in &ours {
