@@ -27,10 +27,8 @@ pub fn name(name: impl AsRef<OsStr>) -> String {
 
 /// The same for bytes that are not a path.
 pub fn bytes(bytes: &[u8]) -> String {
-    // For the compiler the copy is other bytes, too.
-    let bytes = std::hint::black_box(bytes.to_vec());
     // Nearly every name is UTF-8: the copy becomes the text.
-    let bytes = match String::from_utf8(bytes) {
+    let bytes = match String::from_utf8(copied(bytes)) {
         Ok(text) => return text,
         Err(error) => error.into_bytes(),
     };
@@ -47,7 +45,12 @@ pub fn bytes(bytes: &[u8]) -> String {
 /// A copy of `bytes` as text, if it is UTF-8. An input may change while it is read: as in [`bytes`]
 /// the copy is checked.
 pub fn utf8(bytes: &[u8]) -> Option<String> {
-    String::from_utf8(std::hint::black_box(bytes.to_vec())).ok()
+    String::from_utf8(copied(bytes)).ok()
+}
+
+/// A copy of `bytes` that is other bytes for the compiler, too.
+fn copied(bytes: &[u8]) -> Vec<u8> {
+    std::hint::black_box(bytes.to_vec())
 }
 
 /// `line` for a terminal, a file or a pipe: controls and what reorders or hides text become `\n`,

@@ -92,13 +92,8 @@ impl<'t> Tokens<'t> {
         loop {
             let blank = self.rest.len() - self.rest.trim_ascii_start().len();
             self.cut(blank);
-            let end = if self.rest.starts_with("//") || self.rest.starts_with('#') {
-                self.rest.find('\n').unwrap_or(self.rest.len())
-            } else if let Some(comment) = self.rest.strip_prefix("/*") {
-                comment.find("*/").map_or(self.rest.len(), |at| at + 4)
-            } else {
-                return;
-            };
+            let marker = || self.rest.starts_with('#').then(|| line_len(self.rest));
+            let Some(end) = comment_len(self.rest).or_else(marker) else { return };
             self.cut(end);
         }
     }
@@ -113,6 +108,21 @@ impl<'t> Tokens<'t> {
         });
         self.cut(end.map_or(self.rest.len(), |end| end + 2));
     }
+}
+
+/// The length in bytes of the comment at the start of the PTX `text`, without the end of its line;
+/// `None` if there is none.
+pub fn comment_len(text: &str) -> Option<usize> {
+    if text.starts_with("//") {
+        return Some(line_len(text));
+    }
+    let comment = text.strip_prefix("/*")?;
+    Some(comment.find("*/").map_or(text.len(), |at| at + "/**/".len()))
+}
+
+/// The length of the first line of `text`, without its end.
+fn line_len(text: &str) -> usize {
+    text.find('\n').unwrap_or(text.len())
 }
 
 fn lines(text: &str) -> u32 {

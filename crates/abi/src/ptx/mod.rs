@@ -10,6 +10,8 @@ mod read;
 
 use std::fmt;
 
+pub use self::lex::comment_len;
+
 use crate::space::StateSpace;
 use crate::types::{self, AddressSize, Class, Fundamental};
 

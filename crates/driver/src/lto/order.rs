@@ -10,7 +10,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-use super::reach::without_comments;
+use super::reach::{begun_function, without_comments};
 use super::source_lines::{self, SourceTables};
 
 /// What a text is made of at its outermost level.
@@ -387,15 +387,7 @@ fn items(text: &str) -> Option<PtxItems<'_>> {
 
 /// True if one line at most begins a function.
 fn is_single(item: &PtxItem) -> bool {
-    const STARTS: [&str; 6] = [
-        ".entry ",
-        ".visible .entry ",
-        ".weak .entry ",
-        ".func ",
-        ".visible .func ",
-        ".weak .func ",
-    ];
-    let begins = |line: &&str| STARTS.iter().any(|start| line.starts_with(start));
+    let begins = |line: &&str| line.starts_with('.') && begun_function(line).is_some();
     item.text.lines().filter(begins).nth(1).is_none()
 }
 

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::iter;
 
+use culd_abi::ptx::comment_len;
 use culd_cubin::{Cubin, SectionIndex, text_of};
 
 use super::order::is_of_name;
@@ -21,10 +22,9 @@ impl CallMap {
     pub(super) fn add_ptx(&mut self, text: &str) {
         let mut open: Option<(String, HashSet<String>)> = None;
         let mut depth = 0usize;
-        for line in text.lines() {
-            let line = without_comment(line);
+        for line in without_comments(text).lines() {
             if open.is_none() && depth == 0 {
-                open = head(line).map(|name| (name.to_owned(), HashSet::new()));
+                open = begun_function(line).map(|name| (name.to_owned(), HashSet::new()));
             }
             let inside = depth > 0;
             let body =
@@ -82,7 +82,7 @@ impl CallMap {
 }
 
 /// The name of the function that starts in `line`.
-fn head(line: &str) -> Option<&str> {
+pub(super) fn begun_function(line: &str) -> Option<&str> {
     let mut words = line.split_ascii_whitespace();
     let word = words.find(|word| matches!(*word, ".entry" | ".func"))?;
     let (_, rest) = line.split_once(word)?;
@@ -116,24 +116,14 @@ fn code_and_comments(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = text;
     iter::from_fn(move || {
         let all = (!rest.is_empty()).then_some(rest)?;
-        let begins = |place: usize| {
-            let behind = all.get(place..).unwrap_or_default();
-            behind.starts_with("//") || behind.starts_with("/*")
-        };
-        let start = all.match_indices('/').map(|(place, _)| place).find(|&place| begins(place));
-        let (code, behind) = all.split_at_checked(start.unwrap_or(all.len()))?;
-        let end = match behind.strip_prefix("/*") {
-            Some(inside) => inside.find("*/").map(|end| end + "/**/".len()),
-            None => behind.find('\n'),
-        };
-        let (comment, next) = behind.split_at_checked(end.unwrap_or(behind.len()))?;
+        let comment = |place: usize| Some((place, comment_len(all.get(place..)?)?));
+        let comment = all.match_indices('/').find_map(|(place, _)| comment(place));
+        let (start, len) = comment.unwrap_or((all.len(), 0));
+        let (code, behind) = all.split_at_checked(start)?;
+        let (comment, next) = behind.split_at_checked(len)?;
         rest = next;
         Some((code, comment))
     })
-}
-
-fn without_comment(line: &str) -> &str {
-    line.split("//").next().unwrap_or_default()
 }
 
 /// The words of `line` that can be names of functions: no instructions, registers and numbers.

@@ -22,24 +22,36 @@ use crate::input::HostUses;
 pub(super) fn without_unused(ptx: Vec<u8>, host: &HostUses<'_>) -> Vec<u8> {
     match String::from_utf8(ptx) {
         Ok(text) => {
-            let text = without_items(&text, |items| only_unused(items, host)).unwrap_or(text);
-            without_variables(&text, host).unwrap_or_else(|| text.into_bytes())
+            let launched = in_one(&[&host.external, &host.internal]);
+            let variables = [
+                &host.variables,
+                &host.internal_variables,
+                &host.constants,
+                &host.internal_constants,
+            ];
+            let variables = in_one(&variables);
+            let used = NamePatterns::new(&variables);
+            let select = |items: &[PtxItem]| only_unused(items, &launched, &used);
+            let text = without_items(&text, select).unwrap_or(text);
+            without_variables(&text, &used).unwrap_or_else(|| text.into_bytes())
         }
         Err(error) => error.into_bytes(),
     }
 }
 
-/// The places of the `items` that neither a kernel that `host` launches names, nor a variable that
-/// it uses, nor what these name; `None` if kernels are not among them.
-fn only_unused(items: &[PtxItem], host: &HostUses<'_>) -> Option<HashSet<usize>> {
-    let launched = in_one(&[&host.external, &host.internal]);
+/// The places of the `items` that host code does not use: no kernel that it launches, which the
+/// patterns `launched` tell, no variable of `used`, and nothing that these name. `None` if kernels
+/// are not among them.
+fn only_unused(
+    items: &[PtxItem],
+    launched: &[u8],
+    used: &NamePatterns<'_>,
+) -> Option<HashSet<usize>> {
     // Without a word about kernels all of them stay.
     if launched.iter().all(|&byte| byte == 0) {
         return None;
     }
-    let launched = NamePatterns::new(&launched);
-    let used = in_one(&variable_lists(host));
-    let used = NamePatterns::new(&used);
+    let launched = NamePatterns::new(launched);
     let is_used = |item: &PtxItem| match item.kind {
         PtxItemKind::Definition => is_kernel(item) && launched.describe(item.name.as_bytes()),
         PtxItemKind::Variable => used.describe(item.name.as_bytes()),
@@ -97,21 +109,15 @@ fn is_kernel(item: &PtxItem) -> bool {
     item.kind == PtxItemKind::Definition && head.contains(".entry ")
 }
 
-/// The lists of variables that `host` uses.
-fn variable_lists<'h, 'a>(host: &'h HostUses<'a>) -> [&'h Vec<&'a [u8]>; 4] {
-    [&host.variables, &host.internal_variables, &host.constants, &host.internal_constants]
-}
-
 /// The patterns in `lists` of host code, each ended by NUL.
 fn in_one(lists: &[&Vec<&[u8]>]) -> Vec<u8> {
     let lists: Vec<&[u8]> = lists.iter().flat_map(|list| list.iter().copied()).collect();
     lists.join(&0)
 }
 
-/// `text` without the variables that neither `host` nor anything in it uses; `None` if all stay.
-fn without_variables(text: &str, host: &HostUses<'_>) -> Option<Vec<u8>> {
-    let used = in_one(&variable_lists(host));
-    let used = NamePatterns::new(&used);
+/// `text` without the variables that are not `used` by host code and that nothing in it names;
+/// `None` if all stay.
+fn without_variables(text: &str, used: &NamePatterns<'_>) -> Option<Vec<u8>> {
     let is_used = |name: &str| used.describe(name.as_bytes());
     let mut unused: HashMap<&str, &str> = HashMap::new();
     for line in outermost_lines(text) {

@@ -6,7 +6,7 @@
 
 use super::super::lto::sources;
 use super::super::tally::Checks;
-use super::{CallTranscript, JitLinkBench, LIMIT, compare_images, first_difference, groups};
+use super::{CallTranscript, JitLinkBench, LIMIT, compare_images, first_difference, groups, timed};
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
 use culd_testkit::reference::oracle::wheels::Environment;
@@ -218,12 +218,9 @@ pub(super) fn times(
                     sources::make(&oracle, &format!("sm_{arch}"), &dir, name)?;
                 }
                 let original = oracle.toolkit_library("libnvJitLink.so.13");
-                let mut timer = Command::new(&bench.timer);
-                timer.args([&original, &bench.under_test]).arg(format!("sm_{arch}")).arg(ROUNDS);
+                let mut timer = bench.timer(&original, arch, ROUNDS);
                 set_toolkit(timer.args(inputs).current_dir(&dir), &oracle);
-                let run = process::run(&mut timer, LIMIT).context("time_links")?;
-                ensure!(run.status.success(), "time_links {row}: {}", run.stderr_text());
-                println!("{release} sm_{arch} {row}\n{}", String::from_utf8_lossy(&run.stdout));
+                println!("{release} sm_{arch} {row}\n{}", timed(&mut timer)?);
             }
         }
     }

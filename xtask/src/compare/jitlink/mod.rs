@@ -225,6 +225,13 @@ fn run(mut setup: Setup) -> Result<ExitCode> {
     Ok(if times { ExitCode::SUCCESS } else { checks.end() })
 }
 
+/// The times that `timer` says.
+fn timed(timer: &mut Command) -> Result<String> {
+    let run = process::run(timer, LIMIT).context("time_links")?;
+    ensure!(run.status.success(), "{timer:?}: {}", run.stderr_text());
+    Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+}
+
 /// The lines of each group.
 type CallTranscript = BTreeMap<String, String>;
 
@@ -259,12 +266,16 @@ impl JitLinkBench {
 
     /// Times of a program of three small objects.
     fn time(&self, dir: &Path, arch: &str) -> Result<String> {
+        let mut timer = self.timer(&self.original, arch, ROUNDS);
+        timed(timer.args(["a.cubin", "b.cubin", "c.cubin"]).current_dir(dir))
+    }
+
+    /// The program that times links of its further arguments by NVIDIA's library `original` and by
+    /// ours.
+    fn timer(&self, original: &Path, arch: &str, rounds: &str) -> Command {
         let mut timer = Command::new(&self.timer);
-        timer.arg(&self.original).arg(&self.under_test);
-        timer.arg(format!("sm_{arch}")).args([ROUNDS, "a.cubin", "b.cubin", "c.cubin"]);
-        let run = process::run(timer.current_dir(dir), LIMIT).context("time_links")?;
-        ensure!(run.status.success(), "time_links: {}", run.stderr_text());
-        Ok(String::from_utf8_lossy(&run.stdout).into_owned())
+        timer.arg(original).arg(&self.under_test).args([&format!("sm_{arch}"), rounds]);
+        timer
     }
 
     /// Compiles the programs with our header.

@@ -94,8 +94,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
          for (int i = 0; i < p[9]; i++) p[i] = both(t[i & 31], p[i]); }\n\
          int main() { float x[3]; cudaMemcpyToSymbol(weights, x, 12); run<<<1, 1>>>(0); }\n",
     ),
-    // Launched kernels that one names which is not, functions that nothing names in the end, and
-    // braces in comments of inline assembly.
+    // Host code launches `tell` and `told`, and `retell`, which it does not launch, names both. The
+    // compiler folds the only table that names `gone`. Comments of inline assembly have braces.
     (
         "retell",
         "#include <cstdio>\ntypedef void (*Kernel)(int *, int); typedef int (*Change)(int);\n\

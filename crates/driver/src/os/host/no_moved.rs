@@ -2,7 +2,7 @@
 //!
 //! In, out, guaranteed: as for `moved.rs`.
 
-/// It is not asked for.
+/// The system does not say it.
 pub(crate) fn this_thread() -> Option<u32> {
     None
 }
